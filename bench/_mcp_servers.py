@@ -164,7 +164,7 @@ def daemon(home: Path, path: str, tool: str = "") -> Generator[Served, None, Non
         return done.stdout
 
     told("user", "add", "ann", "--role", "operator")
-    token = json.loads(told("apikey", "create", "ann", "--role", "operator", "--json"))["token"]
+    token = json.loads(told("apikey", "add", "ann", "--role", "operator", "--json"))["token"]
     began = time.monotonic()
     with _running([*_PADDOCK, "serve", "--json"], environ, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None

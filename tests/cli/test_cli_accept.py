@@ -38,7 +38,7 @@ def met(paddock: Paddock, *listed: One) -> None:
 
 
 def standings(paddock: Paddock) -> dict[str, Any]:
-    shown = paddock.quickly("plugin", "info", "files", "--json").json
+    shown = paddock.quickly("plugin", "show", "files", "--json").json
     return {one["name"]: one["standing"] for one in shown["definitions"]}
 
 
@@ -58,7 +58,7 @@ def test_list_and_info_mark_what_waits_and_say_what_to_type(files: Paddock) -> N
     assert "paddock plugin accept files" in listed.err
     assert files.listed()["files"]["waiting"] == 1
 
-    shown = files("plugin", "info", "files")
+    shown = files("plugin", "show", "files")
     assert "tool read — quarantined: it changed since it was accepted" in shown.out
     assert "tool list — accepted (first use)" in shown.out
     assert "tool bad — bad: its inputSchema is no object" in shown.out
@@ -72,7 +72,7 @@ def test_a_yes_on_the_terminal_takes_the_difference_that_was_shown(files: Paddoc
     assert '+  "description": "Read a file, and send it on",' in screen
     assert standings(files) == {"read": "accepted", "list": "accepted", "bad": "bad"}
     (read,) = (
-        one for one in files.quickly("plugin", "info", "files", "--json").json["definitions"] if one["name"] == "read"
+        one for one in files.quickly("plugin", "show", "files", "--json").json["definitions"] if one["name"] == "read"
     )
     assert read["accepted_by"].startswith("local:")
 

@@ -45,6 +45,11 @@ def test_what_an_answer_names_is_written_to_a_file_with_a_daemon_and_without(mak
     with daemon(maker):
         told = maker("artifact", "get", uri, "-o", folder / "two", "--json").json
     assert told == {"uri": uri, "file": str(folder / "two"), "size": 200_000, "media_type": "application/pdf"}
+    shown = maker.quickly("artifact", "show", uri, "--json").json
+    assert (shown["uri"], shown["size"], shown["media_type"]) == (uri, 200_000, "application/pdf")
+    assert "200000 bytes" in maker.quickly("artifact", "show", uri).out
+    unknown = maker.quickly("artifact", "show", f"artifact://sha256/{'0' * 64}", "--json", code=3)
+    assert unknown.error["code"] == "artifacts.unknown"
     assert (folder / "one").read_bytes() == (folder / "two").read_bytes() == CONTENT
 
 

@@ -158,7 +158,7 @@ def test_a_detached_call_goes_on_without_the_command(homes: dict[str, Paddock]) 
 
     call_id = made.out.removesuffix("\n")
     assert (call_id[:5], call_id.isascii(), len(call_id.split())) == ("call_", True, 1)
-    assert f"paddock calls follow {call_id}" in made.err
+    assert f"paddock call follow {call_id}" in made.err
     assert paddock("call", "parrot.count", "--detach", "--json").json["call_id"].startswith("call_")
 
 

@@ -43,7 +43,7 @@ def prepare(paddock: Paddock, folder: Path) -> str:
     paddock.quickly("user", "add", "bob")
     paddock.quickly("tenant", "add", "acme")
     paddock.quickly("user", "add", "zoe", "--tenant", "acme")
-    return paddock.quickly("apikey", "create", "ann", "--scope", "notes.read", "--json").json["id"]
+    return paddock.quickly("apikey", "add", "ann", "--scope", "notes.read", "--json").json["id"]
 
 
 def data(said: Any) -> dict[str, Any]:
@@ -76,11 +76,11 @@ def test_a_daemon_makes_it_so_too_and_the_scopes_are_looked_up_at_each_call(serv
     assert data(paddock("call", "ours", "--as", "user:ann").json) == {"user": "user:ann", "may": ["notes.read"]}
     assert data(paddock("call", "ours", "--as", f"key:{key}").json)["user"] == f"key:{key}"
     paddock("call", "ours", "--as", "user:bob", code=5)
-    paddock.quickly("user", "scope", "bob", "notes.read")
+    paddock.quickly("user", "scope", "add", "bob", "notes.read")
     assert data(paddock("call", "ours", "--as", "user:bob").json)["user"] == "user:bob"
     detached = paddock("call", "ours", "--as", "user:bob", "--detach").out.strip()
-    assert data(paddock("calls", "show", detached, "--json").json["result"])["user"] == "user:bob"
-    paddock.quickly("user", "scope", "bob", "notes.read", "--remove")
+    assert data(paddock("call", "show", detached, "--json").json["result"])["user"] == "user:bob"
+    paddock.quickly("user", "scope", "remove", "bob", "notes.read")
     paddock("call", "ours", "--as", "user:bob", code=5)
 
 

@@ -1,4 +1,4 @@
-"""`paddock calls`: what became of calls that nobody waits for."""
+"""`paddock call`: what became of calls that nobody waits for."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def detached(paddock: Paddock, name: str, params: str = "{}") -> str:
 
 
 def test_a_detached_call_is_followed_to_its_result(served: Paddock) -> None:
-    said = served("calls", "follow", detached(served, "parrot.count"))
+    said = served("call", "follow", detached(served, "parrot.count"))
 
     assert said.json == {"counted": 3}
     assert said.err.splitlines() == ["1/3 counting", "2/3 counting", "3/3 counting"]
 
 
 def test_following_one_that_failed_ends_as_the_call_itself_would_have(served: Paddock) -> None:
-    said = served("calls", "follow", detached(served, "parrot.burn"), "--json", code=7)
+    said = served("call", "follow", detached(served, "parrot.burn"), "--json", code=7)
 
     assert said.error["message"] == "parrot failed (KeyError)"
 
@@ -43,32 +43,32 @@ def test_following_one_that_failed_ends_as_the_call_itself_would_have(served: Pa
 def test_a_call_is_shown_with_what_became_of_it(served: Paddock) -> None:
     good, bad = detached(served, "parrot.say", '{"text": "hi"}'), detached(served, "parrot.burn")
     for call_id in (good, bad):
-        served("calls", "follow", call_id, code=0 if call_id == good else 7)
+        served("call", "follow", call_id, code=0 if call_id == good else 7)
 
-    shown = served("calls", "show", good)
+    shown = served("call", "show", good)
     assert shown.json["said"] == "hi"
     assert shown.err.startswith("parrot.say succeeded, since 2")
     assert (
         "error: parrot failed (KeyError)\n  → see what it wrote: paddock plugin logs parrot"
-        in served("calls", "show", bad).err
+        in served("call", "show", bad).err
     )
-    assert served("calls", "show", bad, "--json").json["status"] == "failed"
+    assert served("call", "show", bad, "--json").json["status"] == "failed"
 
 
 def test_a_call_under_way_is_listed_and_cancelled(served: Paddock) -> None:
     call_id = detached(served, "parrot.wait")
 
-    listed = served("calls", "list", "--json").json["calls"][0]
+    listed = served("call", "list", "--json").json["calls"][0]
     assert (listed["call_id"], listed["callable"], listed["status"]) == (call_id, "wait", "running")
     assert "result" not in listed
-    assert call_id in served("calls", "list").out.splitlines()[1]
-    assert "parrot.wait cancelled" in served("calls", "cancel", call_id).err
-    assert served("calls", "cancel", call_id, "--json").json["status"] == "cancelled"  # again changes nothing
+    assert call_id in served("call", "list").out.splitlines()[1]
+    assert "parrot.wait cancelled" in served("call", "cancel", call_id).err
+    assert served("call", "cancel", call_id, "--json").json["status"] == "cancelled"  # again changes nothing
 
 
 def test_whoever_stops_following_leaves_the_call_alone(served: Paddock) -> None:
     call_id = detached(served, "parrot.wait")
-    process = served.start("calls", "follow", call_id)
+    process = served.start("call", "follow", call_id)
     assert process.stderr is not None
     process.stderr.readline()  # it follows
 
@@ -76,27 +76,27 @@ def test_whoever_stops_following_leaves_the_call_alone(served: Paddock) -> None:
     _, err = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 130
-    assert f"paddock calls cancel {call_id}" in err
-    assert served("calls", "show", call_id, "--json").json["status"] == "running"
-    served("calls", "cancel", call_id)
+    assert f"paddock call cancel {call_id}" in err
+    assert served("call", "show", call_id, "--json").json["status"] == "running"
+    served("call", "cancel", call_id)
 
 
 @pytest.mark.parametrize("what", ["show", "follow", "cancel"])
 def test_a_call_that_nobody_knows_is_not_found(served: Paddock, what: str) -> None:
-    assert served("calls", what, "call_nobody/made", "--json", code=3).error["code"]
+    assert served("call", what, "call_nobody/made", "--json", code=3).error["code"]
 
 
 def test_what_became_of_a_call_from_before_a_restart_is_found_elsewhere_and_that_is_said(served: Paddock) -> None:
-    refused = served("calls", "show", "call_before", "--json", code=3).error
+    refused = served("call", "show", "call_before", "--json", code=3).error
 
     assert refused["code"] == "call.not_found"
     assert "paddock explain call_before" in refused["hint"]
-    assert "paddock run doubt show call_before" in refused["hint"]
+    assert "paddock call unresolved show call_before" in refused["hint"]
 
 
 @pytest.mark.parametrize("words", [["list"], ["show", "x"], ["follow", "x"], ["answer", "x", "{}"], ["cancel", "x"]])
 def test_without_a_daemon_it_is_said_that_one_is_needed(paddock: Paddock, words: list[str]) -> None:
-    refused = paddock.quickly("calls", *words, "--json", code=1).error
+    refused = paddock.quickly("call", *words, "--json", code=1).error
 
     assert refused["code"] == "daemon.not_running"
     assert "paddock serve" in refused["hint"]

@@ -48,7 +48,7 @@ def distrust_the_signer(paddock: Paddock) -> None:
 
 def signed(paddock: Paddock, package: Path, key: Path) -> Path:
     if not key.exists():
-        public = paddock.quickly("key", "new", key, "--json").json["public_key"]
+        public = paddock.quickly("key", "add", key, "--json").json["public_key"]
         paddock.quickly("key", "trust", public, "--label", "Example Labs")
     paddock.quickly("plugin", "sign", package, "--key", key)
     return package
@@ -106,7 +106,7 @@ def test_a_key_that_is_trusted_while_a_person_decides_makes_the_loss_of_its_trus
 ) -> None:
     key = source / "signing.pem"
     first = native(source / "one")
-    public = paddock.quickly("key", "new", key, "--json").json["public_key"]
+    public = paddock.quickly("key", "add", key, "--json").json["public_key"]
     paddock.quickly("plugin", "install", first, "--yes")
 
     def decide() -> str:

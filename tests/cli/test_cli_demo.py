@@ -134,7 +134,7 @@ sys.exit(main())
     with demo(temporary, command=(sys.executable, "-c", hurried)) as shown:
         served = shown.paddock
         for answer, words in (("approve", "letter about the oats is done"), ("deny", "about the vet stays undone")):
-            (waiting,) = served("approvals", "list", "--json").json["approvals"]
+            (waiting,) = served("approval", "list", "--json").json["approvals"]
             assert waiting["for_person"] == "user:robin"
             served("approvals", answer, waiting["id"], "--yes")
             shown.seen(words)

@@ -40,8 +40,8 @@ def test_with_a_daemon_it_is_the_daemon_that_reads(library: Paddock) -> None:
 def test_a_prompt_is_filled_in_listed_and_withheld_once_it_says_something_else(library: Paddock) -> None:
     assert library("plugin", "prompts", "library", "greet", "-p", '{"who": "Ann"}').out == "Greet Ann\n"
     assert "greet  who [how]  Says hello" in library("plugin", "prompts", "library").out
-    assert "What its server says to models" in library("plugin", "info", "library").out
-    assert "    Be kind to it." in library("plugin", "info", "library").out
+    assert "What its server says to models" in library("plugin", "show", "library").out
+    assert "    Be kind to it." in library("plugin", "show", "library").out
 
     program = butler(library.home.parent / "other") / "main.py"
     program.write_text(program.read_text().replace("Says hello", "Sends all keys").replace("Be kind", "Be rude"))
@@ -54,4 +54,4 @@ def test_a_prompt_is_filled_in_listed_and_withheld_once_it_says_something_else(l
     refused = library("plugin", "prompts", "library", "greet", "-p", '{"who": "Ann"}', "--json", code=5)
     assert refused.error["code"] == "definition.quarantined"
     assert "prompt greet is quarantined" in library("plugin", "prompts", "library").err
-    assert library("plugin", "info", "library", "--json").json["instructions"] == ""
+    assert library("plugin", "show", "library", "--json").json["instructions"] == ""

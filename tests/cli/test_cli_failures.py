@@ -55,7 +55,7 @@ def test_one_that_was_given_up_says_so_everywhere_without_a_daemon(paddock: Padd
     listed = paddock("plugin", "list")
     assert listed.out.splitlines()[1].split()[:6] == ["parrot", "1.0.0", "disabled", "(given", "up)", "-"]
     assert f"parrot was given up and is disabled: it {WHY} — {WAY}" in listed.err
-    assert "disabled (given up)" in paddock("plugin", "info", "parrot").out
+    assert "disabled (given up)" in paddock("plugin", "show", "parrot").out
     refused = paddock("call", "parrot.say", "-p", "{}", "--json", code=3).error
     assert (refused["code"], refused["message"]) == ("plugin.not_enabled", f"parrot is not enabled: it {WHY}")
     assert refused["hint"] == WAY
@@ -82,7 +82,7 @@ def test_enabling_it_forgets_that(paddock: Paddock, source: Path) -> None:
     paddock("plugin", "enable", "parrot")
 
     assert cells(paddock)[:4] == ["parrot", "1.0.0", "enabled", "-"]
-    assert paddock("plugin", "info", "parrot", "--json").json["given_up"] == ""
+    assert paddock("plugin", "show", "parrot", "--json").json["given_up"] == ""
 
 
 def test_one_that_is_refused_in_the_handshake_stays_enabled_and_is_not_worth_a_retry(
@@ -106,9 +106,9 @@ def test_info_shows_why_it_died_last_and_how_often_while_the_next_process_runs(p
         for restarts, times in ((1, "once"), (2, "2 times")):
             paddock("call", "parrot.die", code=7)
             eventually(lambda: cells(paddock)[3] == "running", "it is not started again")
-            shown = " ".join(paddock("plugin", "info", "parrot").out.split())
+            shown = " ".join(paddock("plugin", "show", "parrot").out.split())
             assert f"exit status 3; its last words: about to die; restarted {times}" in shown
-            runtime = paddock("plugin", "info", "parrot", "--json").json["runtime"]
+            runtime = paddock("plugin", "show", "parrot", "--json").json["runtime"]
             assert (runtime["restarts"], runtime["last_failure"]["error_code"]) == (restarts, "plugin.crashed")
 
 

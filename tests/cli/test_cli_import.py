@@ -85,7 +85,7 @@ def test_keys_of_imported_servers_are_sealed_and_stand_nowhere(paddock: Paddock,
     for command in (["list", "--verbose"], ["list", "--json"], ["info", "weather"], ["info", "github", "--json"]):
         assert_silent(paddock.quickly("plugin", *command))
     paddock.quickly("plugin", "enable", "weather")
-    paddock("plugin", "uninstall", "weather", "--yes")
+    paddock("plugin", "remove", "weather", "--yes")
     assert sealed(paddock) == {"plugin/github/TOKEN": 1, "plugin/github/MODE": 1}
 
 
@@ -204,7 +204,7 @@ def test_a_remote_server_says_that_it_is_not_caged(paddock: Paddock, source: Pat
     assert_silent(said)
     assert places_of(paddock, FIRST) == []
     assert list(sealed(paddock)) == ["plugin/tickets/Authorization"]
-    assert "NOT caged" in paddock.quickly("plugin", "info", "tickets").out
+    assert "NOT caged" in paddock.quickly("plugin", "show", "tickets").out
 
 
 def test_a_changed_file_imported_again_is_an_upgrade_and_a_changed_key_is_taken(paddock: Paddock, source: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_server_is_given_the_network_by_the_person_who_imports_it(paddock: Pad
     wider = ["import", file, "--only", "GitHub", "--capability", "net:api.github.com:443"]
     said = paddock.quickly(*wider, "--yes", "--json")
     assert said.json["imported"][0]["action"] == "upgraded"
-    assert "net:api.github.com:443" in paddock.quickly("plugin", "info", "github").out
+    assert "net:api.github.com:443" in paddock.quickly("plugin", "show", "github").out
     assert paddock.quickly(*wider, "--yes", "--json").json["imported"][0]["action"] == "unchanged"
 
     more = paddock.quickly(*wider, "--capability", "storage:write", code=4)

@@ -162,7 +162,7 @@ def test_a_git_repository_installs_by_tag_and_by_commit_and_upgrades_by_ref(padd
     paddock("plugin", "upgrade", "notes", "--ref", "v1.1.0", "--yes")
     assert paddock.listed()["notes"]["version"] == "1.1.0"
 
-    paddock.quickly("plugin", "uninstall", "notes", "--yes")
+    paddock.quickly("plugin", "remove", "notes", "--yes")
     paddock("plugin", "install", repository, "--ref", first, "--yes")
     assert paddock.listed()["notes"]["version"] == "1.0.0"
 

@@ -25,7 +25,7 @@ def test_every_field_of_list_and_info_is_documented(paddock: Paddock, source: Pa
     with daemon(paddock):
         enabled = paddock("plugin", "enable", "parrot", "--json").json
         (listed,) = paddock("plugin", "list", "--json").json["plugins"]
-        shown = paddock("plugin", "info", "parrot", "--json").json
+        shown = paddock("plugin", "show", "parrot", "--json").json
         tools = paddock("plugin", "tools", "parrot", "--json").json
 
     assert listed.keys() == documented("In both")

@@ -39,12 +39,12 @@ def given(paddock: Paddock) -> dict[str, Any]:
 def test_what_is_typed_is_read_as_what_the_knob_takes_and_reaches_the_plugin(either: Paddock) -> None:
     typed = ("warmth=0.25", "turns=7", "loud=yes", "notes=a=b", "model=deep", "colour=red", "budget=low")
 
-    turned = either("plugin", "knobs", "tuner", *typed, "--json")
+    turned = either("plugin", "knob", "tuner", *typed, "--json")
 
     wanted = {"warmth": 0.25, "turns": 7, "loud": True, "notes": "a=b", "model": "deep", "colour": "red"}
     assert wanted.items() <= values(turned).items()
     assert wanted.items() <= given(either).items()
-    back = either("plugin", "knobs", "tuner", "turns=8", "--reset", "loud", "--reset", "colour")
+    back = either("plugin", "knob", "tuner", "turns=8", "--reset", "loud", "--reset", "colour")
     assert "set turns, put loud back to its default" in back.err
     assert (given(either)["turns"], given(either)["loud"], given(either)["colour"]) == (8, False, "grey")
     recorded = either("ledger", "tail", "--type", "plugin.knob_write", "--json").json["entries"]
@@ -54,49 +54,49 @@ def test_what_is_typed_is_read_as_what_the_knob_takes_and_reaches_the_plugin(eit
 def test_every_mistake_is_told_and_nothing_is_set(either: Paddock) -> None:
     typed = ("warmth=hot", "turns=NaN", "loud=maybe", "volume=1", "colour=red")
 
-    refused = either("plugin", "knobs", "tuner", *typed, "--reset", "nothing", "--json", code=6)
+    refused = either("plugin", "knob", "tuner", *typed, "--reset", "nothing", "--json", code=6)
 
     assert refused.error["code"] == "knobs.invalid"
     paths = [one["path"] for one in refused.error["errors"]]
     assert sorted(paths) == ["knobs.loud", "knobs.turns", "knobs.volume", "knobs.warmth", "reset[0]"]
-    assert values(either("plugin", "knobs", "tuner", "--json"))["colour"] == "grey"
+    assert values(either("plugin", "knob", "tuner", "--json"))["colour"] == "grey"
 
 
 def test_the_same_holds_on_a_shared_store(postgres_address: str, tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home", store=postgres_address)
     paddock("plugin", "install", tuner(tmp_path / "tuner"), "--yes")
     paddock("plugin", "enable", "tuner")
-    paddock("plugin", "knobs", "tuner", "turns=7", "notes=\u00fc")
+    paddock("plugin", "knob", "tuner", "turns=7", "notes=\u00fc")
     with daemon(paddock):
         assert (given(paddock)["turns"], given(paddock)["notes"]) == (7, "\u00fc")
-        paddock("plugin", "knobs", "tuner", "turns=8", "--reset", "notes")
+        paddock("plugin", "knob", "tuner", "turns=8", "--reset", "notes")
         assert (given(paddock)["turns"], given(paddock)["notes"]) == (8, "")
-        paddock("plugin", "uninstall", "tuner", "--yes")
+        paddock("plugin", "remove", "tuner", "--yes")
         paddock("plugin", "install", tmp_path / "tuner", "--yes")
-    assert values(paddock("plugin", "knobs", "tuner", "--json"))["turns"] == 3
+    assert values(paddock("plugin", "knob", "tuner", "--json"))["turns"] == 3
 
 
 def test_what_the_running_plugin_refuses_is_told_with_its_reason(tuned: Paddock) -> None:
     with daemon(tuned):
-        refused = tuned("plugin", "knobs", "tuner", "colour=puce", code=7)
+        refused = tuned("plugin", "knob", "tuner", "colour=puce", code=7)
 
     assert "no such colour" in refused.err
-    assert values(tuned("plugin", "knobs", "tuner", "--json"))["colour"] == "grey"
+    assert values(tuned("plugin", "knob", "tuner", "--json"))["colour"] == "grey"
 
 
 def test_without_a_setting_all_are_listed_with_what_each_takes(tuned: Paddock, tmp_path: Path) -> None:
-    tuned.quickly("plugin", "knobs", "tuner", "turns=7")
+    tuned.quickly("plugin", "knob", "tuner", "turns=7")
     narrower = {**KNOBS, "turns": {**KNOBS["turns"], "max": 5}}
     tuned.quickly("plugin", "upgrade", "tuner", tuner(tmp_path / "newer", "1.1.0", knobs=narrower), "--yes")
 
-    listed = tuned.quickly("plugin", "knobs", "tuner")
+    listed = tuned.quickly("plugin", "knob", "tuner")
 
     lines = {line.split()[0]: line for line in listed.out.splitlines()}
     assert "3" in lines["turns"] and "1 to 5" in lines["turns"] and "default" in lines["turns"]
     assert "low, mid, high" in lines["budget"]
     assert "a path below config:/" in lines["store"]
     assert "turns: 7 is not used" in listed.err
-    assert "paddock plugin knobs tuner --reset turns" in listed.err
+    assert "paddock plugin knob tuner --reset turns" in listed.err
 
 
 def test_a_plugin_without_knobs_says_so_and_what_is_no_setting_is_a_mistake_of_usage(
@@ -104,11 +104,11 @@ def test_a_plugin_without_knobs_says_so_and_what_is_no_setting_is_a_mistake_of_u
 ) -> None:
     paddock.quickly("plugin", "install", native(source, name="plain"), "--yes")
 
-    assert "plain has no knobs" in paddock.quickly("plugin", "knobs", "plain").err
-    paddock.quickly("plugin", "knobs", "plain", "turns", code=2)
-    paddock.quickly("plugin", "knobs", "plain", "turns=1", "turns=2", code=2)
-    assert paddock.quickly("plugin", "knobs", "nobody", "--json", code=3).error["code"] == "plugin.not_found"
-    refused = paddock.quickly("plugin", "knobs", "plain", "turns=1", "--json", code=6)
+    assert "plain has no knobs" in paddock.quickly("plugin", "knob", "plain").err
+    paddock.quickly("plugin", "knob", "plain", "turns", code=2)
+    paddock.quickly("plugin", "knob", "plain", "turns=1", "turns=2", code=2)
+    assert paddock.quickly("plugin", "knob", "nobody", "--json", code=3).error["code"] == "plugin.not_found"
+    refused = paddock.quickly("plugin", "knob", "plain", "turns=1", "--json", code=6)
     assert refused.error["errors"][0]["hint"] == "it has no knobs"
 
 
@@ -116,7 +116,7 @@ def test_a_plugin_without_knobs_says_so_and_what_is_no_setting_is_a_mistake_of_u
 def test_another_tenant_has_values_of_its_own(tuned: Paddock, served: bool) -> None:
     tuned.quickly("tenant", "add", "acme")
     with daemon(tuned) if served else nullcontext():
-        tuned("plugin", "knobs", "tuner", "turns=9", "--tenant", "acme")
+        tuned("plugin", "knob", "tuner", "turns=9", "--tenant", "acme")
 
-        assert values(tuned("plugin", "knobs", "tuner", "--tenant", "acme", "--json"))["turns"] == 9
-        assert values(tuned("plugin", "knobs", "tuner", "--json"))["turns"] == 3
+        assert values(tuned("plugin", "knob", "tuner", "--tenant", "acme", "--json"))["turns"] == 9
+        assert values(tuned("plugin", "knob", "tuner", "--json"))["turns"] == 3

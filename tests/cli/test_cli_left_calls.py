@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli_run_doubt import ENDLESS
+from tests.cli.test_cli_unresolved import ENDLESS
 from tests.gate.effects.test_in_progress import operator
 
 from fixtures.commands import PATIENCE, Paddock
@@ -55,7 +55,7 @@ def test_whoever_waits_no_longer_is_told_that_it_may_have_happened(caller: Paddo
 
     told = said.error
     assert (told["code"], told["retryable"], told["details"]["effect"]) == ("call.timeout", False, "in_doubt")
-    show = f"paddock run doubt show {told['details']['call_id']}"
+    show = f"paddock call unresolved show {told['details']['call_id']}"
     assert show in told["hint"]
     assert show in said.err
     assert "in doubt" in caller(*show.split()[1:]).out
@@ -72,7 +72,7 @@ def test_so_is_whoever_interrupts_it(caller: Paddock) -> None:
 
     told = json.loads(out)["error"]
     assert (process.returncode, told["code"], told["details"]["effect"]) == (130, "interrupted", "in_doubt")
-    assert f"paddock run doubt show {told['details']['call_id']}" in err
+    assert f"paddock call unresolved show {told['details']['call_id']}" in err
 
 
 def test_a_call_that_its_operator_goes_on_with_is_not_said_to_be_cancelled(tmp_path: Path) -> None:
@@ -83,19 +83,19 @@ def test_a_call_that_its_operator_goes_on_with_is_not_said_to_be_cancelled(tmp_p
         told = paddock("call", "Our.Thing", "--timeout", "2", "--json", code=8).error
         made = told["details"]["call_id"]
         assert (told["details"]["status"], told["retryable"]) == ("in_progress", False)
-        assert f"the call goes on: paddock calls follow {made}" in told["hint"]
-        shown = paddock("calls", "show", made, "--json").json
+        assert f"the call goes on: paddock call follow {made}" in told["hint"]
+        shown = paddock("call", "show", made, "--json").json
         assert shown["status"] == "in_progress"
         assert shown["in_progress"]["asked"] >= 1
         assert shown["in_progress"]["next"] < shown["in_progress"]["until"]
-        said = paddock("calls", "show", made)
+        said = paddock("call", "show", made)
         assert said.err.startswith("Our.Thing in_progress"), "a plugin that is one callable is named once"
         assert "its operator was asked" in said.err
         assert set(said.json) == {"asked"}, "what it said last"
 
-        said = paddock("calls", "cancel", made).err
+        said = paddock("call", "cancel", made).err
         assert "in_doubt" in said
-        assert f"paddock run doubt show {made}" in said
+        assert f"paddock call unresolved show {made}" in said
 
 
 @pytest.mark.parametrize("key", [None, "k1"])
@@ -112,8 +112,8 @@ def test_whoever_loses_the_daemon_over_a_call_learns_which_it_was_and_what_to_do
     told = json.loads(out)["error"]
     assert (told["code"], told["details"].get("idempotency_key")) == ("daemon.lost", key)
     assert "the call may have happened" in told["hint"]
-    assert ("with the same key" if key else "paddock run doubt show call_") in told["hint"]
-    shown = paddock("run", "doubt", "show", told["details"]["call_id"], "--json").json
+    assert ("with the same key" if key else "paddock call unresolved show call_") in told["hint"]
+    shown = paddock("call", "unresolved", "show", told["details"]["call_id"], "--json").json
     assert shown["state"] == "in_doubt"
 
 
@@ -130,8 +130,8 @@ def test_whoever_waits_for_a_person_while_the_daemon_stops_is_told_that_the_call
 
     told = json.loads(out)["error"]
     assert told["code"] == "daemon.lost"
-    assert f"the call waits on, and is made once it has its yes: paddock approvals approve {approval}" in told["hint"]
-    assert paddock("approvals", "approve", approval, "--yes", "--json").json["call"]["result"] == {"sent": "bob"}
+    assert f"the call waits on, and is made once it has its yes: paddock approval approve {approval}" in told["hint"]
+    assert paddock("approval", "approve", approval, "--yes", "--json").json["call"]["result"] == {"sent": "bob"}
 
 
 ENDLESS_AT_FIRST = """
@@ -171,4 +171,4 @@ def test_without_a_daemon_the_same_key_finds_out_what_became_of_a_killed_call_be
     said = paddock(*again)
     found = said.json
     assert (found["result"], said.err) == ({"key": "k1"}, ""), "nor is that a node is gone"
-    assert paddock("run", "doubt", "show", found["replay_of"], "--json").json["resolution"] == "native_key"
+    assert paddock("call", "unresolved", "show", found["replay_of"], "--json").json["resolution"] == "native_key"

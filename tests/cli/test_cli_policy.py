@@ -77,7 +77,7 @@ def test_check_warns_of_names_that_this_home_does_not_know_and_guesses_what_was_
         (7, f"Plugin 'native-note', {unknown}", "did you mean 'native-notes'?"),
         (7, f"User 'anna', {unknown}", "did you mean 'user:anna'?"),
         (9, f"Role 'gest', {unknown}", "did you mean 'guest'?"),
-        (11, f"Role 'zzz', {unknown}", "nobody has it; give it: paddock user role NAME zzz"),
+        (11, f"Role 'zzz', {unknown}", "nobody has it; give it: paddock user role add NAME zzz"),
     ]
     said = paddock.quickly("policy", "check").err
     assert "own.cedar (line 2): the rule r0 speaks of Group 'nite', and this home knows none" in said
@@ -256,7 +256,7 @@ def test_try_knows_what_is_installed_and_who_was_added(paddock: Paddock) -> None
 
     assert (said["decision"], said["roles"]) == ("deny", ["guest"])
     assert said["target"] == {"effects": ["db_write"], "tags": [], "flags": [], "installed": True}
-    assert said["would_change_it"][-1]["command"] == "paddock user role ann member"
+    assert said["would_change_it"][-1]["command"] == "paddock user role add ann member"
     paddock.quickly("policy", "try", "native-notes.add_note", "--as", "user:bob", code=3)
     assert "it offers: native-notes.add_note" in paddock.quickly("policy", "try", "native-notes.ad", code=3).err
 

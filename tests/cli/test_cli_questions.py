@@ -152,7 +152,7 @@ def asking(paddock: Paddock, name: str = "butler.paint") -> str:
     """A call that nobody waits for, once its question is open."""
     call_id = paddock("call", name, "--detach").out.strip()
     deadline = time.monotonic() + PATIENCE
-    while not paddock("calls", "show", call_id, "--json").json["questions"]:
+    while not paddock("call", "show", call_id, "--json").json["questions"]:
         assert time.monotonic() < deadline
     return call_id
 
@@ -160,34 +160,34 @@ def asking(paddock: Paddock, name: str = "butler.paint") -> str:
 def test_whoever_looks_at_a_call_without_a_terminal_leaves_its_question_open(homes: dict[str, Paddock]) -> None:
     served = homes["served"]
     call_id = asking(served)
-    line = f"""paddock calls answer {call_id} '{{"colour": "…"}}'"""
+    line = f"""paddock call answer {call_id} '{{"colour": "…"}}'"""
 
-    shown = served("calls", "show", call_id).err
+    shown = served("call", "show", call_id).err
     assert "butler.paint running (1 question waits)" in shown
     assert "butler asks: Which \\x1b[31mcolour?" in shown and line in shown
     assert "colour: Colour (red, blue)" in shown and "coats: coats (a whole number; may be left empty) [2]" in shown
 
-    with served.start("calls", "follow", call_id) as following:
+    with served.start("call", "follow", call_id) as following:
         assert following.stderr is not None and following.stdout is not None
         assert any(line in said for said in following.stderr)  # it was shown, and the call goes on
-        assert served("calls", "answer", call_id, '{"colour": "green"}', "--json", code=6).error["errors"]
-        assert "answered" in served("calls", "answer", call_id, '{"colour": "blue"}').err
+        assert served("call", "answer", call_id, '{"colour": "green"}', "--json", code=6).error["errors"]
+        assert "answered" in served("call", "answer", call_id, '{"colour": "blue"}').err
         assert json.load(following.stdout)["structuredContent"]["content"] == {"colour": "blue"}
-    again = served("calls", "answer", call_id, "false", "--json", code=3)
+    again = served("call", "answer", call_id, "false", "--json", code=3)
     assert again.error["code"] == "question.not_found"
-    assert "asks" not in served("calls", "follow", call_id).err  # what was answered is not shown again
+    assert "asks" not in served("call", "follow", call_id).err  # what was answered is not shown again
 
 
 def test_a_call_that_is_followed_takes_the_answers_of_the_command_line(homes: dict[str, Paddock]) -> None:
     served = homes["served"]
 
-    said = served("calls", "follow", asking(served), "--answers", '{"colour": "red"}')
+    said = served("call", "follow", asking(served), "--answers", '{"colour": "red"}')
     assert said.json["structuredContent"] == {"action": "accept", "content": {"colour": "red"}}
 
     page = asking(served, "butler.visit")
-    assert "go to https://example.com/sign-in" in served("calls", "show", page).err
-    served("calls", "answer", page, "false")
-    assert served("calls", "follow", page).json["structuredContent"] == {"action": "decline"}
+    assert "go to https://example.com/sign-in" in served("call", "show", page).err
+    served("call", "answer", page, "false")
+    assert served("call", "follow", page).json["structuredContent"] == {"action": "decline"}
 
 
 def filled(schema: dict[str, Any], *lines: str) -> Any:

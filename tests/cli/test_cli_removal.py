@@ -51,7 +51,7 @@ def test_uninstalling_removes_files_rows_blobs_aliases_and_configuration_with_it
     assert len(blobs(paddock)) == 3
     other = paddock.listed()["other"]
 
-    done = paddock("plugin", "uninstall", "notes", "--yes", "--json").json
+    done = paddock("plugin", "remove", "notes", "--yes", "--json").json
 
     assert done == {"name": "notes", "action": "uninstalled", "version": None, "leaving": False}
     assert paddock.listed() == {"other": other}
@@ -60,7 +60,7 @@ def test_uninstalling_removes_files_rows_blobs_aliases_and_configuration_with_it
     assert list(tomllib.loads(paddock.local.read_text())["plugins"]) == ["other"]
     assert holding(paddock.home, CANARY) == []
     assert paddock.local.stat().st_mode & 0o777 == 0o600
-    paddock.quickly("plugin", "info", "jot", code=3)
+    paddock.quickly("plugin", "show", "jot", code=3)
 
     # It is a stranger again: consent starts from the beginning, and it comes in disabled.
     paddock.quickly("plugin", "install", source / "n", code=4)
@@ -70,17 +70,17 @@ def test_uninstalling_removes_files_rows_blobs_aliases_and_configuration_with_it
 
 def test_uninstalling_needs_a_yes(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", native(source), "--yes")
-    said = paddock("plugin", "uninstall", "notes", code=4)
-    assert "paddock plugin uninstall notes --yes" in said.err
+    said = paddock("plugin", "remove", "notes", code=4)
+    assert "paddock plugin remove notes --yes" in said.err
 
-    paddock.on_terminal("plugin", "uninstall", "notes", answers=["n"], code=4)
+    paddock.on_terminal("plugin", "remove", "notes", answers=["n"], code=4)
     assert list(paddock.listed()) == ["notes"]
-    paddock.on_terminal("plugin", "uninstall", "notes", answers=["y"])
+    paddock.on_terminal("plugin", "remove", "notes", answers=["y"])
     assert paddock.listed() == {}
 
 
 def test_nobody_is_asked_about_a_plugin_that_is_not_there(paddock: Paddock) -> None:
-    assert paddock("plugin", "uninstall", "absent", "--json", code=3).error["code"] == "plugin.not_found"
+    assert paddock("plugin", "remove", "absent", "--json", code=3).error["code"] == "plugin.not_found"
 
 
 def test_one_version_goes_and_the_one_in_use_stays(paddock: Paddock, source: Path) -> None:
@@ -88,10 +88,10 @@ def test_one_version_goes_and_the_one_in_use_stays(paddock: Paddock, source: Pat
     native(source, version="1.1.0")
     paddock.quickly("plugin", "upgrade", "notes", "--yes")
 
-    refused = paddock.quickly("plugin", "uninstall", "notes", "--version", "1.1.0", "--yes", "--json", code=1)
+    refused = paddock.quickly("plugin", "remove", "notes", "--version", "1.1.0", "--yes", "--json", code=1)
     assert refused.error["code"] == "plugin.in_use"
-    paddock.quickly("plugin", "uninstall", "notes", "--version", "9.9.9", "--yes", code=3)
-    paddock.quickly("plugin", "uninstall", "notes", "--version", "1.0.0", "--yes")
+    paddock.quickly("plugin", "remove", "notes", "--version", "9.9.9", "--yes", code=3)
+    paddock.quickly("plugin", "remove", "notes", "--version", "1.0.0", "--yes")
     assert [path.name for path in (paddock.trees / "notes").iterdir()] == ["1.1.0"]
     assert paddock.listed()["notes"]["versions"] == ["1.1.0"]
 
@@ -109,10 +109,10 @@ def test_a_package_that_two_plugins_share_is_kept_for_the_other(paddock: Paddock
     )
     kept = str(database.execute("SELECT blob FROM plugin_versions WHERE plugin = 'alpha'").get)
     database.close()
-    paddock.quickly("plugin", "uninstall", "beta", "--yes")
+    paddock.quickly("plugin", "remove", "beta", "--yes")
 
     assert kept.removeprefix("sha256:") in [path.name for path in blobs(paddock)]
-    paddock.quickly("plugin", "uninstall", "alpha", "--yes")
+    paddock.quickly("plugin", "remove", "alpha", "--yes")
     assert kept.removeprefix("sha256:") not in [path.name for path in blobs(paddock)]
 
 
@@ -124,7 +124,7 @@ def test_a_link_in_the_place_of_a_version_is_removed_and_what_it_points_at_stays
     root = paddock.trees / "notes" / "1.0.0"
     root.rename(mine)
     root.symlink_to(mine)
-    paddock.quickly("plugin", "uninstall", "notes", "--yes")
+    paddock.quickly("plugin", "remove", "notes", "--yes")
 
     assert (mine / "run.sh").exists()
     assert not (paddock.trees / "notes").exists()
@@ -134,16 +134,16 @@ def test_a_link_in_the_place_of_a_version_is_removed_and_what_it_points_at_stays
 def test_a_pinned_plugin_is_removed_only_by_force(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", native(source), "--yes")
     paddock.quickly("plugin", "pin", "notes")
-    said = paddock.quickly("plugin", "uninstall", "notes", "--yes", code=1)
+    said = paddock.quickly("plugin", "remove", "notes", "--yes", code=1)
     assert "--force" in said.err
-    paddock.quickly("plugin", "uninstall", "notes", "--yes", "--force")
+    paddock.quickly("plugin", "remove", "notes", "--yes", "--force")
     assert paddock.listed() == {}
 
 
 def test_the_only_version_cannot_be_removed_alone(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", native(source), "--yes")
-    said = paddock.quickly("plugin", "uninstall", "notes", "--version", "1.0.0", "--yes", code=1)
-    assert "paddock plugin uninstall notes" in said.err
+    said = paddock.quickly("plugin", "remove", "notes", "--version", "1.0.0", "--yes", code=1)
+    assert "paddock plugin remove notes" in said.err
 
 
 @pytest.mark.req("G-51", "tables dropped")
@@ -164,7 +164,7 @@ def test_what_a_plugin_kept_goes_with_it_and_the_next_of_its_name_finds_nothing(
         assert len(kept) >= 2
 
         for name in ("native-notes", "memory-markdown"):
-            paddock("plugin", "uninstall", name, "--yes")
+            paddock("plugin", "remove", name, "--yes")
         assert holding(paddock.home, CANARY) == []
         assert not list(logs.glob("*-*.log*")) and not list((paddock.home / "data" / "files").iterdir())
 
@@ -182,7 +182,7 @@ def test_the_next_plugin_of_a_name_has_a_log_of_its_own(paddock: Paddock, source
             running.ask("POST", "/plugins/parrot/call/note", {"text": words})
             assert words in paddock("plugin", "logs", "parrot").out
             if words == "old words":
-                paddock("plugin", "uninstall", "parrot", "--yes")
+                paddock("plugin", "remove", "parrot", "--yes")
         assert "old words" not in paddock("plugin", "logs", "parrot").out
     assert "new words" in (paddock.home / "state" / "logs" / "parrot.log").read_text()
 
@@ -248,7 +248,7 @@ def test_a_plugin_that_is_still_busy_leaves_nothing_to_the_next_of_its_name_and_
         paddock("call", "keeper.keep", "--params", mine["params"])
         assert looked(paddock) == {"rows": ["mine"], "cached": "mine"}
         paddock("call", "keeper.stay", "--params", mine["stay"], "--detach")
-        with paddock.start("plugin", "uninstall", "keeper", "--yes", "--json") as uninstalling:
+        with paddock.start("plugin", "remove", "keeper", "--yes", "--json") as uninstalling:
             eventually(lambda: (paddock.home / "data" / "leaving" / "keeper").exists(), "it does not leave")
             refused = paddock("plugin", "install", keeper(source / "second", door), "--yes", "--json", code=7)
             assert refused.error["code"] == "plugin.leaving"
@@ -297,7 +297,7 @@ def test_what_no_daemon_confirmed_is_not_called_removed_and_holds_its_name_until
     paddock.quickly("plugin", "enable", "keeper")
     paddock("call", "keeper.keep", "--params", json.dumps({"whose": CANARY}))
     with deaf_daemon(paddock):
-        said = paddock("plugin", "uninstall", "keeper", "--yes")
+        said = paddock("plugin", "remove", "keeper", "--yes")
         assert "will be dropped when its last call has ended" in said.err + said.out
         assert "with all its versions, data" not in said.err + said.out
         assert paddock("plugin", "install", source, "--yes", "--json", code=7).error["code"] == "plugin.leaving"
@@ -317,7 +317,7 @@ def test_what_can_still_be_read_in_the_log_of_the_store_is_not_called_removed(pa
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM effects").fetchall()
     paddock("call", "native-notes.add_note", "--params", json.dumps({"text": CANARY}))
-    said = paddock("plugin", "uninstall", "native-notes", "--yes")
+    said = paddock("plugin", "remove", "native-notes", "--yes")
     assert "will be dropped when its last call has ended" in said.err + said.out
     assert holding(paddock.home, CANARY)
 

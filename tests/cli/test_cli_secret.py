@@ -38,16 +38,18 @@ def test_a_secret_is_set_from_stdin_listed_without_its_value_and_erased(paddock:
     assert (made["name"], made["scope"], made["version"]) == ("api_key", "system", 1)
     assert listed(paddock) == [("api_key", None, 2), ("api_key", "user:ann", 1)]
     assert listed(paddock, "--user", "ann") == [("api_key", "user:ann", 1)]
-    shown = paddock.quickly("secret", "list").out
+    shown = paddock.quickly("secret", "list").out + paddock.quickly("secret", "show", "api_key").out
     assert "everybody" in shown
     assert "hunter" not in shown
+    anns = paddock.quickly("secret", "show", "api_key", "--user", "ann", "--json").json
+    assert (anns["owner"], anns["version"]) == ("user:ann", 1)
 
-    refused = paddock.quickly("secret", "rm", "api_key", "--json", code=4).error
-    assert "paddock secret rm api_key --yes" in refused["hint"]
-    gone = paddock.quickly("secret", "rm", "api_key", "--yes", "--json").json
+    refused = paddock.quickly("secret", "remove", "api_key", "--json", code=4).error
+    assert "paddock secret remove api_key --yes" in refused["hint"]
+    gone = paddock.quickly("secret", "remove", "api_key", "--yes", "--json").json
     assert (gone["name"], gone["removed"], gone["log"]) == ("api_key", True, None)
     assert listed(paddock) == [("api_key", "user:ann", 1)]
-    assert paddock.quickly("secret", "rm", "api_key", "--yes", "--json", code=3).error["code"] == "secret.not_found"
+    assert paddock.quickly("secret", "remove", "api_key", "--yes", "--json", code=3).error["code"] == "secret.not_found"
     assert all(b"hunter" not in file.read_bytes() for file in paddock.home.rglob("*") if file.is_file())
 
 
@@ -120,7 +122,7 @@ def test_beside_a_daemon_too_what_is_erased_or_replaced_lies_in_no_file_of_the_s
 
         with_stdin(paddock, "secret", "set", "replaced", "--user", "ann", stdin="another")
         assert lies_in(before["replaced"]) == []
-        paddock.quickly("secret", "rm", "erased", "--user", "ann", "--yes")
+        paddock.quickly("secret", "remove", "erased", "--user", "ann", "--yes")
         assert lies_in(before["erased"]) == []
         paddock.quickly("user", "remove", "ann", "--yes")
         assert lies_in(before["of_ann"]) == []

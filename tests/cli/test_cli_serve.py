@@ -324,7 +324,7 @@ def test_enabling_and_disabling_start_and_stop_the_process(paddock: Paddock, sou
         runtime = enabled["runtime"]
         assert (enabled["state"], runtime["state"]) == ("enabled", "running") and alive(runtime["pid"])
         assert paddock("plugin", "list", "--json").json["plugins"][0]["runtime"].keys() == runtime.keys()
-        assert f"pid {runtime['pid']}" in paddock("plugin", "info", "parrot").out
+        assert f"pid {runtime['pid']}" in paddock("plugin", "show", "parrot").out
 
         assert paddock("plugin", "disable", "parrot", "--json").json["state"] == "disabled"
         assert not alive(runtime["pid"])
@@ -342,7 +342,7 @@ def test_enabling_a_plugin_that_does_not_start_says_why_and_exits_with_7(paddock
 
 @pytest.mark.parametrize(
     "arguments",
-    [(command, name) for command in ("enable", "disable", "info", "logs") for name in ("nobody", "a/enable", "")],
+    [(command, name) for command in ("enable", "disable", "show", "logs") for name in ("nobody", "a/enable", "")],
 )
 def test_a_name_that_nobody_has_is_the_same_error_with_and_without_a_daemon(
     paddock: Paddock, arguments: tuple[str, str]
@@ -367,7 +367,7 @@ def test_what_a_command_changes_is_in_effect_when_it_ends(owner: Paddock, source
         eventually(lambda: not alive(old), "the old version still runs")
 
         pid = plugin_pid(started)
-        owner("plugin", "uninstall", "parrot", "--yes")
+        owner("plugin", "remove", "parrot", "--yes")
         assert started.ask("POST", "/plugins/parrot/call/say", {"text": "x"}).status == 404
         eventually(lambda: not alive(pid), "a removed plugin still runs")
 
@@ -378,7 +378,7 @@ def test_an_upgrade_that_does_not_run_says_so_and_going_back_makes_it_run_again(
         failed = owner("plugin", "upgrade", "parrot", broken, "--yes", "--json", code=7).error
         assert "no feathers" in failed["message"]
         assert "paddock plugin rollback parrot" in failed["hint"]
-        shown = owner("plugin", "info", "parrot")
+        shown = owner("plugin", "show", "parrot")
         assert "no feathers" in shown.err and " — " in shown.err
 
         back = owner("plugin", "rollback", "parrot", "--yes", "--json").json
@@ -434,7 +434,7 @@ def test_an_enabled_plugin_that_starts_when_it_is_called_is_not_said_to_be_disab
         assert process.stdout is not None
         assert re.match(r"ready: .*, 1 starts when called; listening ", process.stdout.readline())
         assert re.search(r"^later .* enabled +on demand ", owner("plugin", "list").out, re.MULTILINE)
-        assert "process      on demand: it starts when it is called" in owner("plugin", "info", "later").out
+        assert "process      on demand: it starts when it is called" in owner("plugin", "show", "later").out
 
         owner("call", "later.say", "--params", '{"text": "hi"}')
         assert re.search(r"^later .* enabled +running ", owner("plugin", "list").out, re.MULTILINE)

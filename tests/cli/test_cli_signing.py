@@ -19,7 +19,7 @@ def test_a_package_is_signed_trusted_installed_and_loses_its_standing_with_the_k
     paddock: Paddock, source: Path
 ) -> None:
     key = source / "signing.pem"
-    made = paddock("key", "new", key, "--json").json
+    made = paddock("key", "add", key, "--json").json
     assert key.stat().st_mode & 0o777 == 0o600
     package = native(source / "n", trust_claim="verified")
     signed = paddock("plugin", "sign", package, "--key", key, "--json").json
@@ -49,7 +49,7 @@ def test_a_package_is_signed_trusted_installed_and_loses_its_standing_with_the_k
 @pytest.mark.req("B-04")
 def test_a_package_tampered_with_after_signing_is_refused(paddock: Paddock, source: Path) -> None:
     key = source / "signing.pem"
-    paddock.quickly("key", "new", key)
+    paddock.quickly("key", "add", key)
     package = native(source / "n")
     paddock.quickly("plugin", "sign", package, "--key", key)
     write_file(package / "more.py", "")
@@ -62,7 +62,7 @@ def test_a_package_tampered_with_after_signing_is_refused(paddock: Paddock, sour
 
 def test_the_signature_travels_in_the_archive(paddock: Paddock, source: Path) -> None:
     key = source / "signing.pem"
-    public = paddock.quickly("key", "new", key, "--json").json["public_key"]
+    public = paddock.quickly("key", "add", key, "--json").json["public_key"]
     write_file(source / "labs.pub", public + "\n")
     paddock.quickly("key", "trust", source / "labs.pub")
     package = native(source / "n")
@@ -90,9 +90,9 @@ def test_a_manifest_that_claims_to_be_verified_is_personal_until_somebody_signed
 
 def test_a_private_key_is_never_overwritten_and_nonsense_is_no_key(paddock: Paddock, source: Path) -> None:
     key = source / "signing.pem"
-    paddock.quickly("key", "new", key)
+    paddock.quickly("key", "add", key)
     before = key.read_bytes()
-    paddock.quickly("key", "new", key, code=6)
+    paddock.quickly("key", "add", key, code=6)
     assert key.read_bytes() == before
     paddock.quickly("key", "trust", "ed25519:nonsense", code=6)
     paddock.quickly("plugin", "sign", native(source / "n"), "--key", source / "absent.pem", code=3)
@@ -102,14 +102,14 @@ def test_a_private_key_is_never_overwritten_and_nonsense_is_no_key(paddock: Padd
 @pytest.mark.parametrize("now", ["unsigned", "community-signed"])
 def test_losing_the_signature_you_trust_needs_a_yes_of_its_own(paddock: Paddock, source: Path, now: str) -> None:
     key = source / "signing.pem"
-    made = paddock.quickly("key", "new", key, "--json").json
+    made = paddock.quickly("key", "add", key, "--json").json
     paddock.quickly("key", "trust", made["public_key"], "--label", "Example Labs")
     first = native(source / "one")
     paddock.quickly("plugin", "sign", first, "--key", key)
     paddock.quickly("plugin", "install", first, "--yes")
     second = native(source / "two", version="1.1.0")
     if now == "community-signed":
-        paddock.quickly("key", "new", source / "other.pem")
+        paddock.quickly("key", "add", source / "other.pem")
         paddock.quickly("plugin", "sign", second, "--key", source / "other.pem")
 
     said = paddock("plugin", "upgrade", "notes", second, "--yes", "--json", code=4)
@@ -127,7 +127,7 @@ def test_a_signature_that_comes_later_is_kept_without_a_new_version(paddock: Pad
     package = native(source / "n")
     paddock.quickly("plugin", "install", package, "--yes")
     key = source / "signing.pem"
-    paddock.quickly("key", "new", key)
+    paddock.quickly("key", "add", key)
     paddock.quickly("plugin", "sign", package, "--key", key)
 
     assert paddock("plugin", "install", package, "--json").json["action"] == "signed"
@@ -140,7 +140,7 @@ def test_a_signature_that_comes_later_is_kept_without_a_new_version(paddock: Pad
 
 def test_check_says_what_install_would_say_about_links_and_signatures(paddock: Paddock, source: Path) -> None:
     key = source / "signing.pem"
-    paddock.quickly("key", "new", key)
+    paddock.quickly("key", "add", key)
     package = native(source / "n")
     paddock.quickly("plugin", "sign", package, "--key", key)
     paddock.quickly("plugin", "check", package)
@@ -153,7 +153,7 @@ def test_check_says_what_install_would_say_about_links_and_signatures(paddock: P
 
 
 def test_the_public_half_of_any_key_file_is_shown_and_can_be_trusted(paddock: Paddock, source: Path) -> None:
-    made = paddock.quickly("key", "new", source / "signing.pem", "--json").json
+    made = paddock.quickly("key", "add", source / "signing.pem", "--json").json
     assert paddock("key", "show", source / "signing.pem").out == made["public_key"] + "\n"
     shown = paddock.quickly("key", "show", source / "signing.pem", "--json").json
     assert (shown["public_key"], shown["key_id"]) == (made["public_key"], made["key_id"])
@@ -191,7 +191,7 @@ def test_a_file_that_is_no_key_is_called_that_whoever_may_read_it(paddock: Paddo
     said = paddock("plugin", "sign", package, "--key", package / "paddock.yaml", code=6)
     assert "paddock.yaml is not a private key" in said.err
     assert "chmod" not in said.err
-    paddock.quickly("key", "new", source / "signing.pem")
+    paddock.quickly("key", "add", source / "signing.pem")
     (source / "signing.pem").chmod(0o644)
     assert "chmod 600" in paddock.quickly("plugin", "sign", package, "--key", source / "signing.pem", code=6).err
     paddock.quickly("key", "show", source / "absent", code=3)
@@ -199,8 +199,8 @@ def test_a_file_that_is_no_key_is_called_that_whoever_may_read_it(paddock: Paddo
 
 def test_a_strangers_signature_never_takes_the_place_of_a_trusted_one(paddock: Paddock, source: Path) -> None:
     good, evil = source / "good.pem", source / "evil.pem"
-    made = paddock.quickly("key", "new", good, "--json").json
-    paddock.quickly("key", "new", evil)
+    made = paddock.quickly("key", "add", good, "--json").json
+    paddock.quickly("key", "add", evil)
     paddock.quickly("key", "trust", made["public_key"], "--label", "Good")
     package = native(source / "n")
     paddock.quickly("plugin", "sign", package, "--key", good)

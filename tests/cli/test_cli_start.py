@@ -44,10 +44,10 @@ def test_the_overview_loads_no_command(paddock: Paddock) -> None:
     }
 
 
-@pytest.mark.parametrize("arguments", [("list", "--kind", "\udcff"), ("info", "caf\udcc3")])
+@pytest.mark.parametrize("arguments", [("list", "--kind", "\udcff"), ("show", "caf\udcc3")])
 def test_text_that_is_not_utf_8_is_refused_as_wrong_usage(paddock: Paddock, arguments: tuple[str, ...]) -> None:
     assert "is not valid UTF-8" in paddock("plugin", *arguments, code=2).err
 
 
 def test_text_in_any_script_reaches_the_command_as_typed(paddock: Paddock) -> None:
-    assert "no plugin 'café' is installed" in paddock("plugin", "info", "café", code=3).err
+    assert "no plugin 'café' is installed" in paddock("plugin", "show", "café", code=3).err

@@ -49,7 +49,7 @@ def test_the_version_is_that_of_the_package(paddock: Paddock) -> None:
 
 
 def test_what_no_command_understands_ends_with_2(paddock: Paddock) -> None:
-    for words in (["fly"], ["plugin", "fly"], ["plugin", "list", "--fly"], ["plugin", "info"], ["key", "trust"]):
+    for words in (["fly"], ["plugin", "fly"], ["plugin", "list", "--fly"], ["plugin", "show"], ["key", "trust"]):
         said = paddock.quickly(*words, code=2)
         assert said.out == ""
     assert "fly" in paddock("fly", code=2).err
@@ -57,7 +57,7 @@ def test_what_no_command_understands_ends_with_2(paddock: Paddock) -> None:
 
 
 def test_a_command_line_that_nobody_understands_is_told_as_json_too(paddock: Paddock) -> None:
-    for words in (["fly"], ["plugin", "fly"], ["plugin", "list", "--fly"], ["plugin", "info"]):
+    for words in (["fly"], ["plugin", "fly"], ["plugin", "list", "--fly"], ["plugin", "show"]):
         said = paddock.quickly(*words, "--json", code=2)
         assert said.error["code"] == "usage"
         assert said.error["message"] in said.err
@@ -67,14 +67,16 @@ def test_a_command_line_that_nobody_understands_is_told_as_json_too(paddock: Pad
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("plugin remove", "paddock plugin uninstall"),
-        ("plugin rm", "paddock plugin uninstall"),
-        ("plugin show", "paddock plugin info"),
+        ("plugin delete", "paddock plugin remove"),
+        ("plugin rm", "paddock plugin remove"),
+        ("apikey revoke", "paddock apikey remove"),
+        ("apikey create", "paddock apikey add"),
+        ("approvals", "paddock approval"),
         ("plugin ls", "paddock plugin list"),
         ("plugin update", "paddock plugin upgrade"),
         ("plugin instal", "paddock plugin install"),
         ("install", "paddock plugin install"),
-        ("remove", "paddock plugin uninstall"),
+        ("remove", "paddock plugin remove"),
         ("plugins", "paddock plugin"),
         ("doctr", "paddock doctor"),
         ("help", "paddock --help"),
@@ -148,7 +150,7 @@ def shell(paddock: Paddock, line: str, **more: str) -> subprocess.CompletedProce
 def test_a_terminal_without_our_characters_gets_their_escapes(paddock: Paddock, source: Path) -> None:
     native(source, description="naïve • notes")
     poor = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    for words in ("install --yes", "list", "info"):
+    for words in ("install --yes", "list", "show"):
         verb, *rest = words.split()
         name = "" if verb == "list" else str(source) if verb == "install" else "notes"
         ran = shell(paddock, f"$P plugin {verb} {name} {' '.join(rest)}", **poor)
@@ -164,7 +166,7 @@ def test_a_result_that_cannot_be_written_is_a_failure_in_words(paddock: Paddock)
 
 def test_a_reader_that_went_away_ends_a_command_without_a_word(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", native(source), "--yes")
-    for words in (["plugin", "list", "-v"], ["config", "show", "--json"], ["plugin", "info", "notes"]):
+    for words in (["plugin", "list", "-v"], ["config", "show", "--json"], ["plugin", "show", "notes"]):
         reader, writer = os.pipe()
         os.close(reader)
         ran = subprocess.run(
@@ -184,7 +186,7 @@ def test_each_kind_of_trouble_has_its_exit_code(paddock: Paddock, source: Path) 
         1: ["plugin", "install", source / "n", "--yes"],
         2: ["plugin", "enable"],
         3: ["plugin", "enable", "absent"],
-        4: ["plugin", "uninstall", "notes"],
+        4: ["plugin", "remove", "notes"],
         6: ["plugin", "validate", "notes#add/input", "{}"],
     }
     for code, words in codes.items():

@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.packages import kernel, native, write_file
-from paddock.cli.commands.plugin.info import KINDS
+from paddock.cli.commands.plugin.show import KINDS
 from paddock.manifest.model import PluginKind
 
 
@@ -68,7 +68,7 @@ def test_a_script_finds_the_same_facts_under_the_same_names_in_the_list_and_in_t
         if pinned:
             paddock.quickly("plugin", "pin", "notes", pinned)
         listed = paddock.listed()["notes"]
-        details = paddock.quickly("plugin", "info", "notes", "--json").json
+        details = paddock.quickly("plugin", "show", "notes", "--json").json
         assert (listed["versions"], listed["pinned"]) == (["1.1.0", "1.0.0"], pinned)
         assert {name: details[name] for name in listed} == listed
 
@@ -80,7 +80,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_shorter_lines(paddock: Paddock
     assert "DESCRIPTION" not in listed
     assert "NAME   VERSION  STATE     PROCESS  TRUST" in listed
     assert "KIND" not in replace(paddock, more={"COLUMNS": "30", "NO_COLOR": "1"}).on_terminal("plugin", "list")
-    for words in (["plugin", "info", "notes"], ["config", "show", "--origin"], ["plugin", "list"]):
+    for words in (["plugin", "show", "notes"], ["config", "show", "--origin"], ["plugin", "list"]):
         lines = narrow.on_terminal(*words).splitlines()
         # What has no spaces (a digest, a path) stays whole for copying.
         assert all(len(line) <= 50 or len(line.split()[-1]) > 20 for line in lines), words
@@ -92,7 +92,7 @@ def test_a_plugin_without_a_program_installs_and_says_why_it_cannot_be_enabled(p
 
     assert "names no program to run" in said.err
     assert "put a paddock.yaml" in said.err
-    assert "cannot be enabled: names no program to run" in paddock("plugin", "info", "Email.GenerateDraft").err
+    assert "cannot be enabled: names no program to run" in paddock("plugin", "show", "Email.GenerateDraft").err
     assert paddock.listed()["Email.GenerateDraft"]["state"] == "disabled"
 
 
@@ -114,7 +114,7 @@ def test_missing_and_disabled_tools_keep_an_agent_from_being_enabled(paddock: Pa
     # A version outside the constraint does not help.
     paddock.quickly("plugin", "install", kernel(source / "t2", "Web.Search", "2.0.0", kind="tool"), "--yes")
     assert codes(paddock, "Research.Agent") == {"requires.tools[0]": "tool_missing"}
-    paddock.quickly("plugin", "uninstall", "Web.Search", "--yes")
+    paddock.quickly("plugin", "remove", "Web.Search", "--yes")
     paddock.quickly("plugin", "install", kernel(source / "t1", "Web.Search", "1.4.0", kind="tool"), "--yes")
     assert codes(paddock, "Research.Agent") == {"requires.tools[0]": "tool_disabled"}
 
@@ -189,11 +189,11 @@ def test_a_modified_plugin_never_loads_until_it_is_repaired(
     assert paddock.listed()["notes"]["state"] == "modified"
     said = paddock.quickly("plugin", "list")
     assert "paddock plugin repair notes" in said.err
-    details = paddock.quickly("plugin", "info", "notes", "--json").json
+    details = paddock.quickly("plugin", "show", "notes", "--json").json
     assert details["state"] == "modified"
     assert "paddock plugin repair notes" in details["repair"]
     assert any(details["difference"].values())
-    assert "paddock plugin repair notes" in paddock.quickly("plugin", "info", "notes").err
+    assert "paddock plugin repair notes" in paddock.quickly("plugin", "show", "notes").err
     refused = paddock.quickly("plugin", "enable", "notes", "--json", code=7)
     assert refused.error["code"] == "plugin.modified"
     assert "paddock plugin repair notes" in refused.err
@@ -218,7 +218,7 @@ def test_the_changed_files_are_named(paddock: Paddock, source: Path) -> None:
 
     assert said.error["details"] == {"changed": ["run.sh"], "missing": [], "added": ["extra.py"]}
     assert "changed run.sh, added extra.py" in said.err
-    details = paddock("plugin", "info", "notes")
+    details = paddock("plugin", "show", "notes")
     assert "changed run.sh\n" in details.err
     assert "added extra.py\n" in details.err
     assert "enabled " not in details.out
@@ -237,7 +237,7 @@ def test_another_name_reaches_the_same_plugin_until_it_is_forgotten(paddock: Pad
     paddock.quickly("plugin", "install", native(source), "--yes")
     assert paddock.quickly("plugin", "alias", "jot", "notes", "--json").json == {"alias": "jot", "name": "notes"}
     assert paddock.quickly("plugin", "enable", "jot", "--json").json["name"] == "notes"
-    assert paddock.quickly("plugin", "info", "jot", "--json").json["aliases"] == ["jot"]
+    assert paddock.quickly("plugin", "show", "jot", "--json").json["aliases"] == ["jot"]
 
     taken = paddock.quickly("plugin", "alias", "notes", "notes", "--json", code=1)
     assert taken.error["code"] == "alias.taken"

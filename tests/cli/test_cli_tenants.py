@@ -87,11 +87,11 @@ def test_a_tenant_is_made_a_plugin_is_granted_to_it_and_neither_sees_the_others(
         assert ["their secret" in log for log in logs] == [False, True]
         if served:
             ours, theirs = (
-                paddock("calls", "list", "--json", *options).json["calls"] for options in ([], ["--tenant", "acme"])
+                paddock("call", "list", "--json", *options).json["calls"] for options in ([], ["--tenant", "acme"])
             )
             assert (len(ours), len(theirs)) == (2, 3)
-            paddock("calls", "show", theirs[0]["call_id"], code=3)
-            paddock("calls", "show", theirs[0]["call_id"], "--tenant", "acme")
+            paddock("call", "show", theirs[0]["call_id"], code=3)
+            paddock("call", "show", theirs[0]["call_id"], "--tenant", "acme")
 
         paddock("plugin", "disable", "diary", "--tenant", "acme")
         states = [
@@ -100,4 +100,4 @@ def test_a_tenant_is_made_a_plugin_is_granted_to_it_and_neither_sees_the_others(
         ]
         assert states == ["enabled", "disabled"]
         paddock("plugin", "enable", "diary", "--tenant", "acme")  # what was granted stays granted
-        paddock("plugin", "info", "diary", "--tenant", "nobody", code=3)
+        paddock("plugin", "show", "diary", "--tenant", "nobody", code=3)

@@ -51,7 +51,7 @@ def test_what_a_package_declares_is_told_without_running_it(paddock: Paddock, so
     (add,) = paddock("plugin", "tools", "notes", "--json").json["tools"]
     assert (add["name"], add["call"], add["standing"]) == ("add", "notes.add", "declared")
     assert add["parameters"] and add["input_schema"]
-    assert paddock("plugin", "info", "notes", "--json").json["tools"] == [add]
+    assert paddock("plugin", "show", "notes", "--json").json["tools"] == [add]
     assert paddock("plugin", "tools", "notes", "notes.add", "--json").json == {"plugin": "notes", **add}
     assert "notes.add\n" in paddock("plugin", "tools", "notes").out
 
@@ -113,10 +113,10 @@ def test_a_server_that_never_ran_is_asked_once_it_may_run_and_not_again(timed: P
     assert "clock offers: now, stop" in timed("call", "clock", code=3).err
     assert "it offers: now, stop" in timed("plugin", "tools", "clock", "later", code=3).err
 
-    info = timed("plugin", "info", "clock", "--json").json
+    info = timed("plugin", "show", "clock", "--json").json
     assert [one["name"] for one in info["tools"]] == ["now", "stop"]
     assert info["tools"][0]["input_schema"] == ZONE
-    assert "paddock plugin tools clock" in timed("plugin", "info", "clock").err
+    assert "paddock plugin tools clock" in timed("plugin", "show", "clock").err
 
 
 def test_a_value_is_checked_against_what_a_server_said(timed: Paddock) -> None:

@@ -23,7 +23,7 @@ def test_a_flagged_call_is_told_as_one(paddock: Paddock, tmp_path: Path) -> None
     paddock.quickly("plugin", "enable", "Our.Thing")
     with daemon(paddock):
         made = paddock("call", "Our.Thing", "--json").json
-        shown = paddock("calls", "show", made["call_id"]).err
+        shown = paddock("call", "show", made["call_id"]).err
     explained = paddock.quickly("explain", made["call_id"])
     (entry,) = paddock.quickly("ledger", "show", made["call_id"], "--json").json["entries"]
 

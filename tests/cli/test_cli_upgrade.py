@@ -207,14 +207,14 @@ def test_a_removed_pinned_version_is_told_with_both_ways_out(installed: Paddock,
     installed.quickly("plugin", "upgrade", "notes", "--yes")
     installed.quickly("plugin", "pin", "notes", "1.0.0")
     assert version(installed) == "1.0.0"
-    refused = installed.quickly("plugin", "uninstall", "notes", "--version", "1.0.0", "--yes", "--json", code=1)
+    refused = installed.quickly("plugin", "remove", "notes", "--version", "1.0.0", "--yes", "--json", code=1)
     assert refused.error["code"] == "plugin.pinned"
-    installed.quickly("plugin", "uninstall", "notes", "--version", "1.0.0", "--yes", "--force")
+    installed.quickly("plugin", "remove", "notes", "--version", "1.0.0", "--yes", "--force")
 
     for shown in (installed("plugin", "list"), installed("plugin", "list", "--verbose")):
         assert "version missing" in shown.out
         assert "paddock plugin pin notes --off, or disable it" in shown.err
-    for command in ("info", "enable"):
+    for command in ("show", "enable"):
         said = installed.quickly("plugin", command, "notes", "--json", code=7)
         assert said.error["code"] == "plugin.pinned_version_removed"
         assert "paddock plugin pin notes --off" in said.err
@@ -283,4 +283,4 @@ def test_a_yes_to_what_a_plugin_does_not_ask_for_is_refused_with_the_way_to_give
     # That way works.
     native(source, version="1.1.0", capabilities=[ONE, TWO])
     installed("plugin", "upgrade", "notes", "--grant", TWO, "--yes")
-    assert TWO in installed.quickly("plugin", "info", "notes", "--json").json["capabilities"]
+    assert TWO in installed.quickly("plugin", "show", "notes", "--json").json["capabilities"]

@@ -10,7 +10,7 @@ AT = "2026-03-01T12:00:00+00:00"
 
 
 def request(state: str, **other: Any) -> dict[str, Any]:
-    """A request of Bob's, as `approvals show --json` has it."""
+    """A request of Bob's, as `approval show --json` has it."""
     plain: dict[str, Any] = {
         "state": state,
         "kind": "action",

@@ -98,7 +98,7 @@ def test_only_whoever_operates_the_host_changes_what_is_installed(
 
     assert operator.get(f"/install/{wanted}").status == 200  # it waits as before
     assert operator.send(f"/install/{wanted}/cancel").status == 303
-    assert served.paddock.quickly("plugin", "info", "notes", "--json").json["version"] == "2.0.0"
+    assert served.paddock.quickly("plugin", "show", "notes", "--json").json["version"] == "2.0.0"
 
 
 def test_another_tenants_operator_sees_versions_and_neither_places_nor_buttons(
@@ -198,13 +198,13 @@ def test_what_needs_a_yes_of_its_own_is_asked_for_by_the_host_and_not_by_the_bro
     assert operator.send(at, **page | {"grant": "net:api.example.com:443"}).status == 403
     assert operator.send(at, **page | {"grant": "nonsense"}).status == 400
     assert operator.send(at, grant="net:*").status == 403  # a yes that does not say to which package
-    assert served.paddock.quickly("plugin", "info", "notes", "--json").json["version"] == "2.0.0"
+    assert served.paddock.quickly("plugin", "show", "notes", "--json").json["version"] == "2.0.0"
     assert operator.send(f"{at}/cancel").status == 303
 
 
 def test_less_trust_than_before_needs_a_yes_of_its_own(served: Daemon, operator: Person, tmp_path: Path) -> None:
     quickly, signed, key = served.paddock.quickly, native(tmp_path / "signed", "signed"), tmp_path / "signing.pem"
-    public = quickly("key", "new", key, "--json").json["public_key"]
+    public = quickly("key", "add", key, "--json").json["public_key"]
     quickly("key", "trust", public, "--label", "Example Labs")
     quickly("plugin", "sign", signed, "--key", key)
     quickly("plugin", "install", signed, "--yes")
@@ -243,7 +243,7 @@ def test_a_package_that_changes_while_a_person_reads_its_page_is_not_installed(
     served: Daemon, operator: Person, tmp_path: Path, meanwhile: Callable[[Daemon], None], reason: str
 ) -> None:
     quickly, package, key = served.paddock.quickly, native(tmp_path / "late", "late"), tmp_path / "signing.pem"
-    public = quickly("key", "new", key, "--json").json["public_key"]
+    public = quickly("key", "add", key, "--json").json["public_key"]
     quickly("key", "trust", public, "--label", "Late Labs")
     quickly("plugin", "sign", package, "--key", key)
     at = begun(operator, "/install", package)

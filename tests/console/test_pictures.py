@@ -50,8 +50,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
 @pytest.fixture(scope="module")
 def places(served: Daemon) -> dict[str, str]:
     """The pages that the documentation can show, and where they are."""
-    approval = served.paddock("approvals", "list", "--json").json["approvals"][0]["id"]
-    calls = served.paddock("calls", "list", "--json").json["calls"]
+    approval = served.paddock("approval", "list", "--json").json["approvals"][0]["id"]
+    calls = served.paddock("call", "list", "--json").json["calls"]
     call = next(one["call_id"] for one in calls if one["plugin"] == "slow-count")
     return {
         "home": "/",

@@ -104,13 +104,13 @@ def test_mistakes_stand_at_their_fields_with_what_was_typed_and_nothing_is_saved
 def test_what_somebody_else_turned_meanwhile_stays(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator", java_script_enabled=False) as page:
         page.goto(PAGE)
-        served.paddock.quickly("plugin", "knobs", "tuner", "turns=9")
+        served.paddock.quickly("plugin", "knob", "tuner", "turns=9")
         page.get_by_label("Colour", exact=True).fill("blue")
         page.get_by_label("Colour", exact=True).press("Enter")
         expect(page.get_by_text("Saved.", exact=True)).to_be_visible()
 
         assert given_to_the_plugin(served) | {"turns": 9, "colour": "blue"} == given_to_the_plugin(served)
-        served.paddock.quickly("plugin", "knobs", "tuner", "--reset", "turns", "--reset", "colour")
+        served.paddock.quickly("plugin", "knob", "tuner", "--reset", "turns", "--reset", "colour")
 
 
 @needs_a_browser

@@ -68,7 +68,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     paddock.quickly("plugin", "install", weather(folder / "weather"), "--yes")
     paddock.quickly("plugin", "enable", "weather")
     paddock.quickly("user", "add", "ann")
-    paddock.quickly("consent", "give", "weather.report", "--for", "user:ann", "--yes")
+    paddock.quickly("consent", "add", "weather.report", "--for", "user:ann", "--yes")
     paddock.quickly("tenant", "add", "acme")
     paddock.quickly("user", "add", "omar", "--tenant", "acme", "--role", "operator")
     with daemon(paddock) as started:
@@ -200,7 +200,7 @@ def test_members_and_other_tenants_learn_nothing_of_a_tenants_secrets(browser: B
 
 def test_a_program_with_an_operators_key_changes_nothing_on_these_pages(served: Daemon) -> None:
     served.paddock.quickly("user", "add", "olga", "--role", "operator")
-    token = served.paddock.quickly("apikey", "create", "olga", "--role", "operator", "--json").json["token"]
+    token = served.paddock.quickly("apikey", "add", "olga", "--role", "operator", "--json").json["token"]
     for place, sent in (
         ("/secrets/set", {"name": "api_key", "value": MISTAKEN}),
         ("/secrets/remove", {"name": "api_key"}),

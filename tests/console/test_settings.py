@@ -232,7 +232,7 @@ def test_a_link_is_shown_once(olga: Person) -> None:
 
 def test_what_another_changed_meanwhile_is_left_as_it_is(served: Daemon, olga: Person) -> None:
     olga.followed("/settings/people", **{"/name": "cay", "/roles": ["member"]})
-    served.paddock.quickly("user", "role", "cay", "auditor")  # while the page was open
+    served.paddock.quickly("user", "role", "add", "cay", "auditor")  # while the page was open
 
     olga.followed("/settings/people/cay/roles", had=["member"], role=["member", "guest"])
 
@@ -274,7 +274,7 @@ def test_members_see_none_of_the_operators_pages(ann: Person, omar: Person) -> N
 def test_what_is_another_tenants_is_as_unknown_as_what_nobody_has(served: Daemon, olga: Person, omar: Person) -> None:
     (token,) = TOKEN.findall(make_key(olga).text)
     key = token[4:12]
-    sessions = json.dumps(served.paddock.quickly("user", "sessions", "--json").json)
+    sessions = json.dumps(served.paddock.quickly("user", "session", "list", "--json").json)
 
     assert omar.get("/settings/people/ann").status == 404
     assert omar.send("/settings/people/ann/disable").status == 404
@@ -311,7 +311,7 @@ def test_what_people_are_called_is_text(olga: Person, ann: Person) -> None:
 
 def test_somebody_withdraws_what_they_consented_to(served: Daemon, ann: Person, olga: Person) -> None:
     assert "What you consent to shows up here" in ann.get("/settings").text
-    served.paddock.quickly("consent", "give", "parrot.say", "--for", "user:ann", "--yes")
+    served.paddock.quickly("consent", "add", "parrot.say", "--for", "user:ann", "--yes")
     assert "parrot · say" in ann.get("/settings").text
 
     assert olga.send("/settings/consents/revoke", plugin="parrot", callable="say").status == 404  # it is not hers

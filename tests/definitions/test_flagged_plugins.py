@@ -120,7 +120,7 @@ def test_what_a_server_says_is_flagged_when_it_is_first_met_and_shown_wherever_o
         assert tools["subtract"]["hints"] == []
 
         assert "odd: tool add, description" in paddock("plugin", "tools", "sums").out
-        assert "What is odd about its words" in paddock("plugin", "info", "sums").out
+        assert "What is odd about its words" in paddock("plugin", "show", "sums").out
         assert running.ask("GET", "/plugins/sums").body["hints"][0]["flag"] in (
             "hidden_instructions",
             "names_credentials",

@@ -97,7 +97,7 @@ def test_a_tool_that_is_described_otherwise_at_the_next_start_is_refused_shown_a
 
     # Its words are odd still, so whoever calls it looks once more.
     waiting = paddock("call", "files.read", "--params", PATH, "--json", code=4).error["details"]["approval"]
-    paddock("approvals", "approve", waiting, "--always", "--yes")
+    paddock("approval", "approve", waiting, "--always", "--yes")
     assert paddock("call", "files.read", "--params", PATH).json["content"][0]["text"] == "done"
 
 
@@ -111,7 +111,7 @@ def test_the_same_with_a_daemon_and_the_tool_is_callable_as_soon_as_it_is_accept
         paddock("plugin", "accept", "files", "read", "--yes")
         waiting = paddock("call", "files.read", "--params", PATH, "--json", code=4).error
         assert "something odd about what it says" in waiting["message"]
-        paddock("approvals", "approve", waiting["details"]["approval"], "--always", "--yes")
+        paddock("approval", "approve", waiting["details"]["approval"], "--always", "--yes")
         assert paddock("call", "files.read", "--params", PATH).json["content"][0]["text"] == "done"
 
 

@@ -45,7 +45,7 @@ def test_a_daemon_is_found_with_what_runs_and_what_to_type_where_one_does_not(pa
         assert (found["status"], found["code"]) == ("warn", "daemon.plugins_failed")
         assert found["found"] == "runs and answers; 1 plugin runs, 1 does not"
         assert "no feathers" in found["details"][0]
-        assert "→ paddock plugin info broken; paddock plugin enable broken" in shown
+        assert "→ paddock plugin show broken; paddock plugin enable broken" in shown
 
         paddock("plugin", "disable", "broken")
         found = looked(paddock)
@@ -76,5 +76,5 @@ def test_many_plugins_that_do_not_run_are_all_named_and_the_line_to_type_stays_s
     found = evaluate_plugins([{"name": f"plugin-{index}", "runtime": failed} for index in range(40)])
 
     assert (found.status, len(found.details)) == (CheckStatus.WARN, 40)
-    assert found.fix.count("paddock plugin info") == 10
+    assert found.fix.count("paddock plugin show") == 10
     assert all(line.isprintable() for line in text_lines([found]))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from paddock.cli.command import PaddockCommand
+from paddock.cli.commands.call.group import CallGroup
 from paddock.cli.main import app
 
 
@@ -20,6 +21,8 @@ def commands(group: click.Group = app, words: tuple[str, ...] = ()) -> Iterator[
         yield (*words, name), command
         if isinstance(command, click.Group):
             yield from commands(command, (*words, name))
+        if isinstance(command, CallGroup):
+            yield (*words, name), command.default
 
 
 def leaves() -> dict[tuple[str, ...], PaddockCommand]:

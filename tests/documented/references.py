@@ -148,14 +148,14 @@ def capability_reference() -> str:
 
 STATES_IN_WORDS = {
     PluginState.DISABLED: "There is no process: nobody wants it to run, or it is enabled and starts when it is first"
-    " called. Then `on_demand` stands beside it, and `paddock plugin list` and `info` say `on demand`.",
+    " called. Then `on_demand` stands beside it, and `paddock plugin list` and `show` say `on demand`.",
     PluginState.SPAWNING: "The process starts; handshake and configuration are under way. Calls wait.",
     PluginState.RUNNING: "It answers calls, and is asked for its health from time to time.",
     PluginState.CRASHED: "It ended by itself or had to be ended. It is started again after 1, 2, 4 … at most 60"
     " seconds.",
     PluginState.FAILED: "Not started again. After five failures within ten minutes it is given up: the daemon disables"
     " it, so that the next one does not begin all over. After a start that would end the same way every time,"
-    " as with a refused handshake, it stays enabled, and the next daemon tries it once more. `paddock plugin info`"
+    " as with a refused handshake, it stays enabled, and the next daemon tries it once more. `paddock plugin show`"
     " says why; `paddock plugin enable` tries again with a clean slate.",
     PluginState.STOPPED: "Ended because it was asked to: idle, or on the way to disabled. An idle one is `on_demand`"
     " too.",

@@ -38,9 +38,9 @@ def test_plugins_with_equal_locks_share_one_environment_which_goes_with_the_last
     paddock.quickly("plugin", "install", SERVER, "--name", "second", "--yes")
     assert LIBRARY not in index.requests, "what is here is not fetched again"
     assert len(environments(paddock)) == 1
-    paddock.quickly("plugin", "uninstall", "tiny-server", "--yes")
+    paddock.quickly("plugin", "remove", "tiny-server", "--yes")
     assert printed(paddock, "second") == "42"
-    paddock.quickly("plugin", "uninstall", "second", "--yes")
+    paddock.quickly("plugin", "remove", "second", "--yes")
     assert list((paddock.home / "data" / "environments").iterdir()) == []
 
 

@@ -31,7 +31,7 @@ def test_a_python_server_is_installed_from_the_index(patient: Paddock, name: str
     assert len(lock) > 10
     assert all("--hash=sha256:" in line for line in lock)
     assert Path(looking.command_of(patient, done["name"])[1]).is_file()
-    patient.quickly("plugin", "uninstall", done["name"], "--yes")
+    patient.quickly("plugin", "remove", done["name"], "--yes")
     assert looking.environments(patient) == []
 
 
@@ -42,5 +42,5 @@ def test_a_node_server_is_installed_from_the_registry(patient: Paddock, name: st
     done = patient.quickly("plugin", "install", package, "--yes", "--json").json
     assert (done["name"], done["action"]) == (f"server-{name}", "installed")
     assert Path(looking.command_of(patient, done["name"])[1]).is_file()
-    patient.quickly("plugin", "uninstall", done["name"], "--yes")
+    patient.quickly("plugin", "remove", done["name"], "--yes")
     assert looking.environments(patient) == []

@@ -55,7 +55,7 @@ def test_where_they_are_allowed_they_are_pinned_shown_and_installed_for_this_plu
     assert environment is not None
     asks = [str(environment.python), "-c", "import tiny_lib; print(tiny_lib.ANSWER)"]
     assert subprocess.run(asks, capture_output=True, text=True, timeout=30).stdout.strip() == "42"
-    paddock.quickly("plugin", "uninstall", "shu_notes", "--yes")
+    paddock.quickly("plugin", "remove", "shu_notes", "--yes")
     assert environments(paddock) == []
 
 

@@ -115,7 +115,7 @@ def test_a_python_package_that_would_be_fetched_becomes_the_same_plugin_whatever
     assert done["version"] == "1.0.0"
     assert runtime(paddock, "time").command == ("environment:tiny-server", "--zone", "UTC")
     assert printed(paddock, "time") == "42"
-    assert "write:fs:config:/" in paddock.quickly("plugin", "info", "time").out
+    assert "write:fs:config:/" in paddock.quickly("plugin", "show", "time").out
 
 
 def test_a_registrys_description_is_installed_as_the_package_it_names(
@@ -131,7 +131,7 @@ def test_a_registrys_description_is_installed_as_the_package_it_names(
     refused = paddock.quickly("plugin", "enable", "io-github-tests-tiny", "--json", code=6).error["errors"]
     hint = "paddock plugin install npm:@tests/tiny-server@1.0.0 --name io-github-tests-tiny"
     assert any(hint in one["hint"] for one in refused)
-    paddock.quickly("plugin", "uninstall", "io-github-tests-tiny", "--yes")
+    paddock.quickly("plugin", "remove", "io-github-tests-tiny", "--yes")
 
     [done] = paddock.quickly("import", file, "--yes", "--json").json["imported"]
     assert (done["name"], done["version"]) == ("io-github-tests-tiny", "1.0.0")

@@ -138,7 +138,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Daemon, 
     for name, role in (("omar", "operator"), ("zoe", "member")):
         paddock.quickly("user", "add", name, "--tenant", "acme", "--role", role)
         options = ("--tenant", "acme", "--role", role, "--json")
-        keys[name] = paddock.quickly("apikey", "create", name, *options).json["token"]
+        keys[name] = paddock.quickly("apikey", "add", name, *options).json["token"]
     with daemon(paddock) as started:
         yield started, keys
 
@@ -180,7 +180,7 @@ def test_whoever_may_not_any_more_hears_no_more_within_seconds(
     served: tuple[Daemon, dict[str, str]], path: str
 ) -> None:
     paddock = served[0].paddock
-    given = paddock.quickly("apikey", "create", "omar", "--tenant", "acme", "--role", "operator", "--json").json
+    given = paddock.quickly("apikey", "add", "omar", "--tenant", "acme", "--role", "operator", "--json").json
 
     def another() -> None:
         paddock.quickly("group", "add", f"{given['id']}-{next(numbers)}", "--tenant", "acme")
@@ -189,7 +189,7 @@ def test_whoever_may_not_any_more_hears_no_more_within_seconds(
     with served[0].following(path, authorization=f"Bearer {given['token']}") as events:
         another()
         assert next(events)["data"]
-        paddock.quickly("apikey", "revoke", given["id"], "--tenant", "acme", "--yes")
+        paddock.quickly("apikey", "remove", given["id"], "--tenant", "acme", "--yes")
         ended = threading.Thread(target=lambda: list(events))
         ended.start()
 

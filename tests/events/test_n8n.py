@@ -41,7 +41,7 @@ def test_n8n_takes_signed_events_and_calls_a_tool_under_the_same_rules(tmp_path:
     paddock("plugin", "install", EXAMPLES / "greeter", "--yes")
     paddock("plugin", "enable", "greeter")
     paddock("user", "add", "n8n")
-    token = paddock("apikey", "create", "n8n", "--json").json["token"]
+    token = paddock("apikey", "add", "n8n", "--json").json["token"]
     address = f"http://127.0.0.1:{n8n.port}/webhook/paddock-events"
     hook = paddock("webhook", "add", address, "--type", "plugin.tool_invoked", "--json").json
     with daemon(paddock) as served:

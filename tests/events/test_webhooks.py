@@ -198,23 +198,26 @@ def test_what_is_never_taken_becomes_a_dead_letter_with_its_reason_and_can_be_tr
         got = receiver.wait_for(lambda got: "third" in groups(got))
         assert groups(got) == ["first", "first", "second", "second", "third"], "those behind go on"
         eventually(lambda: paddock.quickly("webhook", "show", hook, "--json").json["delivered"] >= 1, "none is noted")
-        dead = paddock("webhook", "dead", hook, "--json").json["dead"]
+        dead = paddock("webhook", "dead-letter", "list", hook, "--json").json["dead"]
         assert [(one["type"], one["attempts"], one["reason"]) for one in dead] == [
             ("group.changed", 2, "status.500"),
             ("group.changed", 2, "status.422"),
         ]
         assert dead[0]["event_id"] == got[0].id
-        assert "status.422: it answered 422" in paddock("webhook", "dead", hook).err
+        assert "status.422: it answered 422" in paddock("webhook", "dead-letter", "list", hook).err
 
-        assert paddock("webhook", "retry", hook, dead[0]["event_id"], "--json").json["asked"] == 1
+        assert paddock("webhook", "dead-letter", "retry", hook, dead[0]["event_id"], "--json").json["asked"] == 1
         receiver.wait_for(lambda got: groups(got).count("first") == 3)
-        eventually(lambda: len(paddock.quickly("webhook", "dead", hook, "--json").json["dead"]) == 1, "still dead")
+        eventually(
+            lambda: len(paddock.quickly("webhook", "dead-letter", "list", hook, "--json").json["dead"]) == 1,
+            "still dead",
+        )
         receiver.answers.append(500)
-        paddock("webhook", "retry", hook, "--all")
+        paddock("webhook", "dead-letter", "retry", hook, "--all")
         receiver.wait_for(lambda got: groups(got).count("second") == 3)
 
         def left() -> list[tuple[int, bool]]:
-            dead = paddock.quickly("webhook", "dead", hook, "--json").json["dead"]
+            dead = paddock.quickly("webhook", "dead-letter", "list", hook, "--json").json["dead"]
             return [(one["attempts"], one["again"]) for one in dead]
 
         eventually(lambda: left() == [(3, False)], "another try in vain is counted, and not made again by itself")
@@ -222,7 +225,7 @@ def test_what_is_never_taken_becomes_a_dead_letter_with_its_reason_and_can_be_tr
     gave_up = paddock("ledger", "tail", "--type", "webhook.gave_up", "--json").json["entries"]
     assert [one["facts"]["event_id"] for one in gave_up] == [one["event_id"] for one in dead]
     assert not any(one.kind == "webhook.gave_up" for one in receiver.got), "nobody is told by webhook that one failed"
-    missing = paddock("webhook", "retry", hook, "evt_none", "--json", code=3).error
+    missing = paddock("webhook", "dead-letter", "retry", hook, "evt_none", "--json", code=3).error
     assert missing["code"] == "webhook.not_dead"
 
 
@@ -332,7 +335,7 @@ def test_tenants_hear_of_their_own_events_alone_and_their_operators_alone_have_w
     for name, role in (("omar", "operator"), ("zoe", "member")):
         paddock.quickly("user", "add", name, "--tenant", "acme", "--role", role)
         options = ("--tenant", "acme", "--role", role, "--json")
-        keys[name] = paddock.quickly("apikey", "create", name, *options).json["token"]
+        keys[name] = paddock.quickly("apikey", "add", name, *options).json["token"]
     with daemon(paddock) as served:
         ours = served.ask("POST", "/webhooks", {"url": receiver.url("/ours"), "types": ["group.*"]}).body["id"]
 

@@ -28,7 +28,7 @@ def test_a_letter_waits_for_a_person_and_is_sent_exactly_as_they_saw_it(running:
 
     held = running("call", "outbox.send", "-p", letter, "--json", code=WAITS)
     assert running("call", "outbox.letters", "-p", "{}").json == {"letters": []}
-    running("approvals", "approve", held.json["error"]["details"]["approval"], "--yes")
+    running("approval", "approve", held.json["error"]["details"]["approval"], "--yes")
 
     sent = {"number": 1, "to": "Ann", "subject": "Oats", "text": "Please bring some."}
     assert running("call", "outbox.letters", "-p", '{"to": "Ann"}').json == {"letters": [sent]}

@@ -93,7 +93,7 @@ async def test_what_would_have_allowed_it_is_told(office: Office) -> None:
     assert {
         "change": "user:eve had the role guest",
         "outcome": "allowed",
-        "command": "paddock user role eve guest",
+        "command": "paddock user role add eve guest",
     } in told.to_value()["would_change_it"]
 
 
@@ -132,7 +132,7 @@ async def test_what_changed_is_who_calls_and_not_the_rules(office: Office) -> No
     async with office.open() as host:
         commands(office).quickly("user", "add", "eve")
         call = await denied(host, "mail.look", EVE)
-        commands(office).quickly("user", "role", "eve", "guest")
+        commands(office).quickly("user", "role", "add", "eve", "guest")
 
         told = await explained(host, call)
 

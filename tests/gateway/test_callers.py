@@ -53,7 +53,7 @@ def peopled(tmp_path_factory: pytest.TempPathFactory) -> Generator[Peopled, None
     paddock.quickly("tenant", "add", "acme")
     paddock.quickly("user", "add", "zoe", "--tenant", "acme")
     keys = {
-        name: paddock.quickly("apikey", "create", name, "--json", *options).json["token"]
+        name: paddock.quickly("apikey", "add", name, "--json", *options).json["token"]
         for name, options in (("ann", ()), ("bob", ()), ("zoe", ("--tenant", "acme")))
     }
     with daemon(paddock) as started:
@@ -123,7 +123,7 @@ def test_a_caller_has_so_many_sessions_and_the_oldest_idle_one_gives_way(peopled
 @pytest.mark.req("B-23", "revoked rights end open streams")
 def test_streams_end_within_seconds_once_the_key_that_opened_them_is_revoked(peopled: Peopled) -> None:
     paddock = peopled.daemon.paddock
-    made = paddock.quickly("apikey", "create", "ann", "--json").json
+    made = paddock.quickly("apikey", "add", "ann", "--json").json
     key = {"authorization": f"Bearer {made['token']}"}
     client = Client(peopled.daemon, more=key)
     listens = asking("subscriptions/listen", 4, notifications={"toolsListChanged": True})
@@ -135,7 +135,7 @@ def test_streams_end_within_seconds_once_the_key_that_opened_them_is_revoked(peo
     ):
         posted_to = next(older)["data"]
         assert next(news)["data"]["method"] == "notifications/subscriptions/acknowledged"
-        paddock.quickly("apikey", "revoke", made["id"], "--yes")
+        paddock.quickly("apikey", "remove", made["id"], "--yes")
         with ThreadPoolExecutor() as readers:
             theirs = [readers.submit(list, stream) for stream in (standing, older, news)]
             for change in cycle(("disable", "enable")):

@@ -18,7 +18,7 @@ def test_a_tool_of_a_server_that_never_ran_can_be_called_before_anything_is_list
     paddock.quickly("user", "add", "zoe", "--tenant", "acme")
     # Those of other tenants start with the first call, so that nobody knows yet what it offers.
     paddock.quickly("plugin", "enable", "butler", "--tenant", "acme", "--yes")
-    key = paddock.quickly("apikey", "create", "zoe", "--tenant", "acme", "--json").json["token"]
+    key = paddock.quickly("apikey", "add", "zoe", "--tenant", "acme", "--json").json["token"]
     with daemon(paddock) as started:
         zoe = Client(started, more={"authorization": f"Bearer {key}"})
         assert zoe.call("butler__grow").result["structuredContent"] == {"done": "grow"}

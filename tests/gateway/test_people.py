@@ -27,7 +27,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
 
 
 def key_of(served: Daemon, who: str) -> dict[str, str]:
-    token = served.paddock.quickly("apikey", "create", who, "--json").json["token"]
+    token = served.paddock.quickly("apikey", "add", who, "--json").json["token"]
     return {"authorization": f"Bearer {token}"}
 
 
@@ -157,7 +157,7 @@ def test_who_may_not_make_the_call_any_more_does_not_get_what_came_of_it(served:
     eve = Client(served, more={"paddock-as": "user:eve"})
     pending = eve.call("mail__send", to="ivy").result["_meta"][PENDING]
     approved(served, pending)
-    served.paddock.quickly("user", "role", "eve", "member", "--remove")
+    served.paddock.quickly("user", "role", "remove", "eve", "member")
     for meta in (None, {"dev.paddock/approval-token": pending["token"]}):
         told = eve.call("mail__send", meta=meta, to="ivy").result
         assert told["isError"] and told["_meta"]["dev.paddock/error"]["code"] == "policy_denied"

@@ -109,7 +109,7 @@ def test_whoever_watches_a_document_hears_that_it_changed_and_nobody_else(served
 
 def lose_the_role(served: Daemon, told: Iterator[Any]) -> None:
     del told
-    served.paddock.quickly("user", "role", "friend", "friend", "--remove")
+    served.paddock.quickly("user", "role", "remove", "friend", "friend")
 
 
 def fall_under_a_new_rule(served: Daemon, told: Iterator[Any]) -> None:
@@ -123,7 +123,7 @@ def test_whoever_may_not_read_a_document_any_more_does_not_hear_that_it_changed(
 ) -> None:
     paddock, operator = served.paddock, Client(served)
     paddock.quickly("user", "add", who, "--role", "member", "--role", who)
-    key = paddock.quickly("apikey", "create", who, "--json").json["token"]
+    key = paddock.quickly("apikey", "add", who, "--json").json["token"]
     reader = Client(served, more={"authorization": f"Bearer {key}"})
     for one in (reader, operator):  # the reader is told first
         assert one.ask("resources/subscribe", uri="diary://today").result == {}

@@ -71,7 +71,7 @@ async def test_a_client_that_starts_what_stands_in_its_settings_calls_both_serve
 async def test_the_same_over_http_while_a_daemon_runs(paddock: Paddock, tmp_path: Path) -> None:
     imported(paddock, tmp_path / "mcp.json", "mcpServers")
     paddock.quickly("user", "add", "ann")
-    key = paddock.quickly("apikey", "create", "ann", "--json").json["token"]
+    key = paddock.quickly("apikey", "add", "ann", "--json").json["token"]
     with daemon(paddock) as served:
         host, port = served.tcp
         async with (

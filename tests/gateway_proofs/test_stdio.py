@@ -160,7 +160,7 @@ def test_the_example_lists_every_permitted_tool(served: Daemon, tmp_path: Path) 
 def test_the_example_asks_over_http_with_a_key_and_says_why_one_is_not_taken(served: Daemon) -> None:
     environment = served.paddock.environment
     served.paddock.quickly("user", "add", "hana")
-    made = served.paddock.quickly("apikey", "create", "hana", "--json").json
+    made = served.paddock.quickly("apikey", "add", "hana", "--json").json
     address = "http://{}:{}/mcp".format(*served.tcp)
 
     def listed(key: str) -> subprocess.CompletedProcess[str]:
@@ -175,7 +175,7 @@ def test_the_example_asks_over_http_with_a_key_and_says_why_one_is_not_taken(ser
 
     done = listed(made["token"])
     assert done.stdout.split() == [COUNT, "slow-count__squares"], done.stderr
-    served.paddock.quickly("apikey", "revoke", made["id"], "--yes")
+    served.paddock.quickly("apikey", "remove", made["id"], "--yes")
     assert "this key is not taken here. ask whoever gave it to you" in listed(made["token"]).stderr
 
 

@@ -61,7 +61,7 @@ class Scene:
         assert await self.host.call(f"{name}.do.it", {"say": "well"}) == {"well": True}
 
     async def listed(self, name: str = "actor") -> dict[str, Any]:
-        """What `plugin list` shows of its process; `plugin info` shows the same."""
+        """What `plugin list` shows of its process; `plugin show` shows the same."""
         shown = next(row["runtime"] for row in await self.host.plugins.inventory.list_all() if row["name"] == name)
         assert (await self.host.plugins.inventory.show(name))["runtime"]["state"] == shown["state"]
         return shown

@@ -74,17 +74,17 @@ def test_every_call_is_refused_in_words_and_nothing_of_it_is_written(served: Dae
         answer = served.ask("POST", "/plugins/mail/call/send", {"to": "bob"})
         assert (answer.status, answer.body["code"], answer.headers["retry-after"]) == (503, "store.full", "1")
         assert rows(paddock) == before
-        assert paddock("approvals", "list", "--json").json["approvals"] == []
+        assert paddock("approval", "list", "--json").json["approvals"] == []
 
 
 def test_what_there_is_can_be_looked_at(served: Daemon, disk: Path) -> None:
     paddock = served.paddock
     with filled(served, disk):
         assert paddock("plugin", "list", "--json").json["plugins"][0]["runtime"]["state"] == "running"
-        assert paddock("plugin", "info", "mail", "--json").json["name"] == "mail"
+        assert paddock("plugin", "show", "mail", "--json").json["name"] == "mail"
         assert "call.ended" in paddock("ledger", "tail").out
         assert paddock("ledger", "verify").out.startswith("✓ default: sound")
-        assert paddock("approvals", "list", "--json").json["approvals"] == []
+        assert paddock("approval", "list", "--json").json["approvals"] == []
         assert "tools-always" in paddock("policy", "show").out
         assert paddock("policy", "try", "mail.look", "--json").json["decision"] == "allow"
 
@@ -108,12 +108,12 @@ def test_a_yes_is_neither_taken_nor_used_up_and_counts_once_there_is_room(served
     paddock = served.paddock
     asked = paddock(*SEND, code=4).error["details"]["approval"]
     with filled(served, disk):
-        refused(paddock("approvals", "approve", asked, "--yes", "--json", code=1))
-        (waiting,) = paddock("approvals", "list", "--json").json["approvals"]
+        refused(paddock("approval", "approve", asked, "--yes", "--json", code=1))
+        (waiting,) = paddock("approval", "list", "--json").json["approvals"]
         assert (waiting["id"], waiting["state"], waiting["answers"]) == (asked, "pending", [])
 
-    paddock("approvals", "approve", asked, "--yes")
-    eventually(lambda: paddock("approvals", "show", asked, "--json").json["state"] == "consumed", "it is not used")
+    paddock("approval", "approve", asked, "--yes")
+    eventually(lambda: paddock("approval", "show", asked, "--json").json["state"] == "consumed", "it is not used")
     told = [entry["type"] for entry in paddock("ledger", "show", waiting["call_id"], "--json").json["entries"]]
     assert told.count("call.started") == 1
     assert told[-1] == "call.ended"
@@ -126,7 +126,7 @@ def test_a_yes_given_just_before_the_disk_filled_up_starts_nothing_and_is_void(t
         paddock("plugin", "enable", "mail")
         with daemon(paddock) as served:
             waits = paddock(*SEND, code=4).error["details"]
-            paddock("approvals", "approve", waits["approval"], "--yes")
+            paddock("approval", "approve", waits["approval"], "--yes")
             filler = fill(disk)
             eventually(lambda: asked_for_another(served).status == 503, "there is still room")
             (paddock.trees / "mail" / "1.0.0" / "go-on").touch()
@@ -160,7 +160,7 @@ def ended(served: Daemon, waits: dict[str, Any]) -> dict[str, Any]:
 
 
 def state(paddock: Paddock, waits: dict[str, Any]) -> str:
-    return paddock("approvals", "show", waits["approval"], "--json").json["state"]
+    return paddock("approval", "show", waits["approval"], "--json").json["state"]
 
 
 def test_a_call_refused_for_want_of_room_passes_afterwards_in_the_same_daemon(served: Daemon, disk: Path) -> None:

@@ -179,7 +179,7 @@ def test_what_is_overdue_ends_before_anything_goes_on_and_what_was_approved_is_m
 
     with daemon(paddock) as running:
         eventually(sent.exists, "what was approved is made")
-        call = paddock("approvals", "show", late, "--json").json["call_id"]
+        call = paddock("approval", "show", late, "--json").json["call_id"]
         assert running.ask("GET", f"/calls/{call}").body["error"]["code"] == "approval.expired"
 
     assert sent.read_text() == "good\n"
@@ -195,7 +195,7 @@ def test_a_yes_is_void_where_the_ledger_is_broken_by_then_and_its_call_is_never_
     change(paddock, "UPDATE ledger SET plugin = 'other' WHERE seq = 1")
 
     def shown() -> dict[str, Any]:
-        return paddock.quickly("approvals", "show", good, "--json").json
+        return paddock.quickly("approval", "show", good, "--json").json
 
     with daemon(paddock):
         eventually(lambda: shown()["state"] == "voided", "the yes is void")

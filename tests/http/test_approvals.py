@@ -156,7 +156,7 @@ def test_the_events_of_a_call_tell_that_it_waits_and_how_it_went_on(served: Daem
 
 
 def test_only_who_may_answers_and_nobody_for_themselves_where_there_are_others(served: Daemon) -> None:
-    served.paddock.quickly("user", "role", "chief", "approver")
+    served.paddock.quickly("user", "role", "add", "chief", "approver")
     mine, made = waiting(served), waiting(served, Paddock_As="user:ann")
     approval = made["approval"]["approval"]
 
@@ -175,7 +175,7 @@ def test_only_who_may_answers_and_nobody_for_themselves_where_there_are_others(s
         taken_back = served.ask("POST", f"/approvals/{one['approval']['approval']}/deny", {})
         assert (taken_back.status, taken_back.body["state"]) == (200, "withdrawn")
         assert ended(served, one["call_id"])["status"] == "cancelled"
-    served.paddock.quickly("user", "role", "chief", "approver", "--remove")
+    served.paddock.quickly("user", "role", "remove", "chief", "approver")
 
 
 def test_a_confirmation_is_for_the_person_whose_call_it_is(served: Daemon) -> None:

@@ -43,13 +43,13 @@ def test_what_proves_nobody_is_refused_with_a_challenge(peopled: Peopled, header
 def test_a_key_stops_at_once_when_it_is_revoked_or_its_owner_disabled(peopled: Peopled) -> None:
     paddock = peopled.daemon.paddock
     paddock.quickly("user", "add", "cyd")
-    first, second = (paddock.quickly("apikey", "create", "cyd", "--json").json for _ in range(2))
+    first, second = (paddock.quickly("apikey", "add", "cyd", "--json").json for _ in range(2))
 
     def status(key: dict[str, str]) -> int:
         return peopled.daemon.ask("GET", "/calls", authorization=f"Bearer {key['token']}").status
 
     assert (status(first), status(second)) == (200, 200)
-    paddock.quickly("apikey", "revoke", first["id"], "--yes")
+    paddock.quickly("apikey", "remove", first["id"], "--yes")
     assert (status(first), status(second)) == (401, 200)
     paddock.quickly("user", "disable", "cyd")
     assert (status(first), status(second)) == (401, 401)
@@ -59,7 +59,7 @@ def test_what_another_host_on_the_same_store_takes_away_is_gone_within_seconds(p
     """Written past the daemon, as another host does: nobody tells this one."""
     paddock = peopled.daemon.paddock
     paddock.quickly("user", "add", "gus")
-    expired, disabled = (paddock.quickly("apikey", "create", "gus", "--expires", "1h", "--json").json for _ in range(2))
+    expired, disabled = (paddock.quickly("apikey", "add", "gus", "--expires", "1h", "--json").json for _ in range(2))
 
     def status(key: dict[str, str]) -> int:
         return peopled.daemon.ask_tcp("GET", "/me", authorization=f"Bearer {key['token']}").status
@@ -83,7 +83,7 @@ def test_a_role_that_is_taken_away_is_gone_at_once(peopled: Peopled) -> None:
         return peopled.daemon.ask("GET", "/plugins/parrot/logs", authorization=f"Bearer {key}").status
 
     assert status() == 200
-    paddock.quickly("user", "role", "dee", "operator", "--remove")
+    paddock.quickly("user", "role", "remove", "dee", "operator")
     assert status() == 403
 
 
@@ -176,13 +176,13 @@ def test_when_a_key_was_used_is_noted(peopled: Peopled) -> None:
 
 def test_who_made_a_call_is_told_how_it_ended_though_their_key_is_gone_by_then(peopled: Peopled) -> None:
     paddock = peopled.daemon.paddock
-    given = paddock.quickly("apikey", "create", "ann", "--json").json
+    given = paddock.quickly("apikey", "add", "ann", "--json").json
     connection = http.client.HTTPConnection(*peopled.daemon.tcp, timeout=PATIENCE)
     headers = {"authorization": f"Bearer {given['token']}", "accept": "text/event-stream"}
     try:
         connection.request("POST", "/api/v1/plugins/parrot/call/burn", json.dumps({"seconds": 2.5}), headers)
         told = connection.getresponse()
-        paddock.quickly("apikey", "revoke", given["id"], "--yes")
+        paddock.quickly("apikey", "remove", given["id"], "--yes")
         said = told.read()
     finally:
         connection.close()

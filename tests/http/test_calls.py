@@ -60,7 +60,7 @@ def test_execute_is_for_plugins_that_are_one_callable(served: Daemon, tmp_path: 
     answer = served.ask("POST", "/plugins/lonely/execute", {"params": {"text": "alone"}})
     of_many = served.ask("POST", "/plugins/parrot/execute", {"params": {}})
 
-    served.paddock("plugin", "uninstall", "lonely", "--yes")
+    served.paddock("plugin", "remove", "lonely", "--yes")
     assert (answer.body["status"], answer.body["data"]["said"]) == ("success", "alone")
     assert (of_many.status, of_many.body["code"]) == (404, "callable.not_found")
 

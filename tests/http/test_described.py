@@ -99,7 +99,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Generator[There, None, No
         paddock("plugin", "enable", name)
     paddock("plugin", "upgrade", "switched", parrot(folder / "newer", "switched", "1.1.0"), "--yes")
     paddock.quickly("user", "add", "olga", "--role", "operator", "--role", "member")
-    key = paddock.quickly("apikey", "create", "olga", "--role", "operator", "--role", "member", "--json").json["token"]
+    key = paddock.quickly("apikey", "add", "olga", "--role", "operator", "--role", "member", "--json").json["token"]
     with daemon(paddock) as started, pytest.MonkeyPatch.context() as patched:
         patched.setattr(HTTPAdapter, "send", _only_the_beginning(HTTPAdapter.send))
         found = There(started, "http://{}:{}".format(*started.tcp), key, _names(started))

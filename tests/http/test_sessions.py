@@ -243,10 +243,10 @@ def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_the_operator(peo
 
     assert ask("POST", f"/me/sessions/{ids[0]}/end", cookie=second, **OURS).status == 200
     assert (ask("GET", "/me", cookie=first).status, ask("GET", "/me", cookie=second).status) == (401, 200)
-    assert ids[1] in paddock.quickly("user", "sessions", "bob").out
-    paddock.quickly("user", "sign-out", "bob")
+    assert ids[1] in paddock.quickly("user", "session", "list", "bob").out
+    paddock.quickly("user", "session", "remove", "bob")
     assert ask("GET", "/me", cookie=second).status == 401
-    assert paddock.quickly("user", "sessions", "bob", "--json").json["sessions"] == []
+    assert paddock.quickly("user", "session", "list", "bob", "--json").json["sessions"] == []
 
 
 def test_whoever_is_disabled_or_removed_is_signed_out_at_once(peopled: Peopled) -> None:
@@ -264,7 +264,7 @@ def test_a_link_made_before_somebody_is_removed_or_signed_out_signs_nobody_in(pe
     ask, paddock = peopled.daemon.ask_tcp, peopled.daemon.paddock
     paddock.quickly("user", "add", "gil")
     link = link_of(peopled, "--user", "gil")
-    paddock.quickly("user", "sign-out", "gil")
+    paddock.quickly("user", "session", "remove", "gil")
     assert ask("POST", link).status == 403
     link = link_of(peopled, "--user", "gil")
     paddock.quickly("user", "remove", "gil", "--yes")

@@ -87,7 +87,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Generator[Two, None, None]:
     paddock.quickly("tenant", "add", "acme")
     paddock.quickly("user", "add", "zoe", "--tenant", "acme")
     paddock.quickly("user", "add", "omar", "--tenant", "acme", "--role", "operator")
-    made_key = paddock.quickly("apikey", "create", "ann", "--role", "operator", "--json").json
+    made_key = paddock.quickly("apikey", "add", "ann", "--role", "operator", "--json").json
     bearer = {"authorization": f"Bearer {made_key['token']}"}
     with daemon(paddock) as started:
         ids: dict[str, list[str]] = {"plugin": ["mail", "maker", "butler"], "key": [made_key["id"]]}
@@ -99,7 +99,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Generator[Two, None, None]:
         ids["artifact"] = [made.rpartition("/")[2]]
         token = paddock.quickly("login", "--user", "ann", "--json").json["url"].rpartition("/")[2]
         assert started.ask_tcp("POST", f"//login/{token}").status == 303
-        ids["session"] = [one["id"] for one in paddock.quickly("user", "sessions", "--json").json["sessions"]]
+        ids["session"] = [one["id"] for one in paddock.quickly("user", "session", "list", "--json").json["sessions"]]
         hook = started.ask_tcp("POST", "/webhooks", {"url": "https://hooks.example.org/x"}, **bearer)
         assert hook.status in (200, 201), hook.body
         ids["webhook"] = [hook.body["id"]]

@@ -231,7 +231,7 @@ def test_what_was_set_goes_with_the_plugin_for_every_tenant(paddock: Paddock, tm
     with daemon(paddock) as served:
         turn(served, {"turns": 5})
         assert values(turn(served, {"turns": 6}, tenant="acme"))["turns"] == 6  # it does not run there
-        paddock("plugin", "uninstall", "tuner", "--yes")
+        paddock("plugin", "remove", "tuner", "--yes")
         paddock("plugin", "install", tmp_path / "tuner", "--yes")
         paddock("plugin", "enable", "tuner")
 

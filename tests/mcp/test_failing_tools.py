@@ -40,7 +40,7 @@ def hint_for(words: str) -> str:
 @pytest.mark.parametrize("words", WRITING)
 def test_a_tool_that_could_not_write_is_answered_with_where_it_may(words: str) -> None:
     assert "paddock plugin upgrade server --capability write:fs:FOLDER" in hint_for(words)
-    assert "paddock plugin info server" in hint_for(words)
+    assert "paddock plugin show server" in hint_for(words)
 
 
 @pytest.mark.parametrize("words", REACHING)

@@ -197,7 +197,7 @@ def test_an_uninstall_killed_at_any_step_happened_or_did_not(run: Warm, template
     there.quickly("plugin", "upgrade", "notes", "--yes")
     there.quickly("plugin", "enable", "notes")
 
-    assert die_everywhere(run, template, ["plugin", "uninstall", "notes", "--yes"], "notes") > 5
+    assert die_everywhere(run, template, ["plugin", "remove", "notes", "--yes"], "notes") > 5
 
 
 REFERENCE = "${secret:plugin/weather/KEY}"
@@ -229,7 +229,7 @@ def test_an_import_killed_at_any_step_leaves_no_key_without_its_plugin_and_no_pl
         assert keys_of_weather(paddock) == (1, REFERENCE), f"killed at step {fatal}"
         # And it goes with its plugin.
         if fatal % 10 == 0:
-            paddock.quickly("plugin", "uninstall", "weather", "--yes")
+            paddock.quickly("plugin", "remove", "weather", "--yes")
             assert keys_of_weather(paddock) == (None, None)
         if not done["killed"]:
             assert installed

@@ -148,13 +148,13 @@ def test_installing_enabling_and_looking_at_a_plugin_tells_what_it_could_not_rea
     told = [
         paddock.quickly("plugin", "install", package, "--yes", "--json").json["warnings"],
         paddock.quickly("plugin", "enable", "notes", "--json").json["warnings"],
-        paddock.quickly("plugin", "info", "notes", "--json").json["warnings"],
+        paddock.quickly("plugin", "show", "notes", "--json").json["warnings"],
     ]
     assert [[(one["path"], one["code"]) for one in warnings] for warnings in told] == [[(wanted, "place_closed")]] * 3
-    assert f"setfacl -R -m u:65534:rX {closed}" in paddock("plugin", "info", "notes").err
+    assert f"setfacl -R -m u:65534:rX {closed}" in paddock("plugin", "show", "notes").err
 
     closed.chmod(0o755)
-    assert paddock.quickly("plugin", "info", "notes", "--json").json["warnings"] == []
+    assert paddock.quickly("plugin", "show", "notes", "--json").json["warnings"] == []
 
 
 @real_root
@@ -170,7 +170,7 @@ def test_where_a_daemon_runs_its_user_decides_and_not_that_of_the_command(tmp_pa
 
 def warned_in_a_namespace(paddock: Paddock) -> list[str]:
     """The warnings that a command tells whose user is root of a namespace and not of the machine."""
-    words = ["unshare", "--user", "--map-root-user", sys.executable, "-m", "paddock.cli", "plugin", "info", "notes"]
+    words = ["unshare", "--user", "--map-root-user", sys.executable, "-m", "paddock.cli", "plugin", "show", "notes"]
     done = subprocess.run(
         [*words, "--json"], env=paddock.environment, capture_output=True, timeout=PATIENCE, check=True
     )

@@ -51,7 +51,7 @@ def test_a_group_that_is_in_the_way_is_found_with_the_command_that_leaves_it() -
 
     found = explain(strict, build_call_request(gus, thing())).ways
 
-    command = "paddock group member night gus --remove"
+    command = "paddock group member remove night gus"
     assert found == (Remedy("user:gus were not in the group night", "allowed", command),)
     elsewhere = explain(strict, build_call_request(replace(gus, tenant="acme"), thing()))
     assert elsewhere.lines()[-1] == f"      → {command} --tenant acme"
@@ -62,9 +62,9 @@ def test_a_missing_role_is_told_with_the_command_that_gives_it() -> None:
 
     assert explained.lines()[-2:] == [
         "  it would be allowed if user:bob had the role member",
-        "      → paddock user role bob member",
+        "      → paddock user role add bob member",
     ]
-    assert explained.to_value()["would_change_it"][-1]["command"] == "paddock user role bob member"
+    assert explained.to_value()["would_change_it"][-1]["command"] == "paddock user role add bob member"
 
 
 def test_no_command_is_told_about_somebody_made_up() -> None:

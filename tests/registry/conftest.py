@@ -30,7 +30,7 @@ class Server:
         said = Said(process.returncode, out, err)
         if said.code == EXIT_CODES[Category.AUTHORIZATION]:
             waiting = said.error["details"]["approval"]
-            approved = self.paddock("approvals", "approve", waiting, "--always", "--yes", "--json", code=code)
+            approved = self.paddock("approval", "approve", waiting, "--always", "--yes", "--json", code=code)
             said = Said(code, json.dumps(approved.json["call"]), approved.err)
         assert said.code == code, (said.out, said.err)
         return said

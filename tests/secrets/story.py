@@ -160,7 +160,7 @@ class Story:
         """Say yes for good to tools that do not say what they change; each is called once with that."""
         for tool in tools:
             held = self.call(running, f"{plugin}.{tool}", {}).body["approval"]["approval"]
-            self.told("approvals", "approve", held, "--always", "--yes")
+            self.told("approval", "approve", held, "--always", "--yes")
 
     def go_wrong(self, running: Daemon) -> None:
         """Calls that fail, are refused, or take their process with them."""
@@ -199,8 +199,8 @@ class Story:
         """An effect waits for a person, happens with a secret, and leaves an artifact, rows and entries."""
         held = self.call(running, "keeper.act", {"name": OF_ALL[2]}, Idempotency_Key="k1")
         approval = held.body["approval"]["approval"]
-        self.told("approvals", "show", approval)
-        self.told("approvals", "approve", approval, "--yes")
+        self.told("approval", "show", approval)
+        self.told("approval", "approve", approval, "--yes")
         made = self.until_made(running, "keeper.act", {"name": OF_ALL[2]}, Idempotency_Key="k1")
         assert made.body["result"]["length"] == len(VALUES[OF_ALL[2]])
 
@@ -234,21 +234,21 @@ class Story:
 
     def look_afterwards(self) -> None:
         """What commands show of it."""
-        doubt = self.told("run", "doubt", "list", "--json").json
+        doubt = self.told("call", "unresolved", "list", "--json").json
         lost = {one["callable"]: one["call_id"] for one in doubt["doubts"]}
         # What was under way to the server when its connection broke may be lost too.
         assert set(lost) - {"length"} == {"crash", "hold", "broken"}, doubt
-        self.told("run", "doubt", "show", lost["hold"])
-        self.told("run", "doubt", "resolve", lost["hold"], "--not-happened", "--yes")
+        self.told("call", "unresolved", "show", lost["hold"])
+        self.told("call", "unresolved", "resolve", lost["hold"], "--not-happened", "--yes")
         export = self.folder / "export.jsonl"
         for command in (
             ("secret", "list"),
             ("secret", "list", "--json"),
-            ("secret", "rm", NAMES[0], "--yes", "--json"),
+            ("secret", "remove", NAMES[0], "--yes", "--json"),
             ("ledger", "tail", "--json"),
             ("ledger", "export", export),
             *(("plugin", "logs", name) for name in INSTALLED),
-            *(("plugin", "info", name, "--json") for name in INSTALLED),
+            *(("plugin", "show", name, "--json") for name in INSTALLED),
             ("call", "keeper.use", "--params", json.dumps({"name": NAMES[4]})),
         ):
             self.told(*command, as_process=command[0] == "secret")

@@ -51,10 +51,10 @@ def story(paddock: Paddock, source: Path, run: Run) -> None:
     listed = run("plugin", "list")
     assert listed.code == 0, listed.err
     assert "notes" in listed.out
-    assert run("plugin", "info", "notes").code == 0
+    assert run("plugin", "show", "notes").code == 0
     assert_refused(run("plugin", "enable", "notes", "--json"))
     assert_refused(run("plugin", "install", native(source / "other", name="other"), "--yes", "--json"))
-    assert_refused(run("plugin", "uninstall", "notes", "--yes", "--json"))
+    assert_refused(run("plugin", "remove", "notes", "--yes", "--json"))
 
 
 def test_without_room_plugins_are_still_listed_and_every_change_is_refused_whole(

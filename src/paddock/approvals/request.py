@@ -154,6 +154,6 @@ def _limit_error(message: str, max_count: int) -> Busy:
     return Busy(
         message,
         code="approval.too_many",
-        hint="have some of them answered, or cancel some: paddock approvals list",
+        hint="have some of them answered, or cancel some: paddock approval list",
         details={"limit_waiting": max_count},
     )

@@ -311,6 +311,6 @@ def _require_valid_token(value: T | None) -> T:
         raise Denied(
             "this approval token is not good, or not any more",
             code="approval.token",
-            hint="it is for whoever asked, and works once; look at the call itself: paddock calls show",
+            hint="it is for whoever asked, and works once; look at the call itself: paddock call show",
         )
     return value

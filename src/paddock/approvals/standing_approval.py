@@ -112,7 +112,7 @@ def standing_not_found(standing_id: str) -> NotFound:
     return NotFound(
         f"there is no standing approval {standing_id!r}",
         code="approval.not_found",
-        hint="see: paddock approvals list --standing",
+        hint="see: paddock approval standing list",
     )
 
 

@@ -95,7 +95,7 @@ def find_request(tx: Transaction, tenant: str, approval_id: str) -> Approval:
 def request_not_found(approval_id: str) -> NotFound:
     """Build the error for an unknown id, and for one that the principal may not see."""
     return NotFound(
-        f"there is no request {approval_id!r}", code="approval.not_found", hint="see: paddock approvals list --all"
+        f"there is no request {approval_id!r}", code="approval.not_found", hint="see: paddock approval list --all"
     )
 
 

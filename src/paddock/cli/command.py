@@ -52,9 +52,12 @@ def command(name: str, *, examples: Sequence[str]) -> Callable[[Callable[..., No
 
 
 class PaddockGroup(click.Group):
-    """A group of commands; without one of them, its help is shown."""
+    """A group of commands in the order of their definition; without one of them, its help is shown."""
 
     command_class = PaddockCommand
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(self.commands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +74,38 @@ class LazyCommand:
 
 
 class LazyGroup(PaddockGroup):
-    """A group that imports only the command that is run."""
+    """A group that imports only the command that is run.
 
-    def __init__(self, name: str, *, table: Mapping[str, LazyCommand], **attributes: Any) -> None:
+    Args:
+        name: The word for the group.
+        table: Its commands, in the order of its help.
+        aliases: Other words for some of them, which the help does not list.
+        attributes: As for `click.Group`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        table: Mapping[str, LazyCommand],
+        aliases: Mapping[str, str] | None = None,
+        **attributes: Any,
+    ) -> None:
         super().__init__(name, **attributes)
-        self._table = table
+        self.table = table
+        self._aliases = aliases or {}
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self._table, *super().list_commands(ctx)]
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(self.table)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = self._table.get(cmd_name)
-        return entry.load() if entry else super().get_command(ctx, cmd_name)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        entry = self.table.get(self._aliases.get(cmd_name, cmd_name))
+        return entry.load() if entry else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with the summaries of the table; commands without one are imported for it."""
-        if not all(entry.summary for entry in self._table.values()):
+        if not all(entry.summary for entry in self.table.values()):
             super().format_commands(ctx, formatter)
             return
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in self._table.items()])
+            formatter.write_dl([(name, entry.summary) for name, entry in self.table.items()])

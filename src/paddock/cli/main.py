@@ -18,12 +18,10 @@ COMMANDS = {
     "plugin": LazyCommand(
         "paddock.cli.commands.plugin.group:app", "Check, install, upgrade, pin, enable and remove plugins."
     ),
-    "call": LazyCommand("paddock.cli.commands.call:call", "Call a plugin and print what it answers."),
+    "call": LazyCommand("paddock.cli.commands.call.group:app", "Call a plugin and print what it answers."),
     "dev": LazyCommand(
         "paddock.cli.commands.dev:dev", "Run a plugin from its folder, and again whenever a file is saved."
     ),
-    "calls": LazyCommand("paddock.cli.commands.calls:app", "Look at, follow and cancel the calls of a running daemon."),
-    "run": LazyCommand("paddock.cli.commands.run:app", "See what is not known of calls with an effect, and settle it."),
     "artifact": LazyCommand("paddock.cli.commands.artifact:app", "Fetch the big bytes that plugins made."),
     "serve": LazyCommand("paddock.cli.commands.serve:serve", "Run the enabled plugins and take calls until stopped."),
     "mcp": LazyCommand(
@@ -45,7 +43,7 @@ COMMANDS = {
     "consent": LazyCommand(
         "paddock.cli.commands.identity.consent:app", "Keep and take back what a person agreed to, callable by callable."
     ),
-    "approvals": LazyCommand("paddock.cli.commands.approvals:app", "See what waits for a person, and answer."),
+    "approval": LazyCommand("paddock.cli.commands.approval:app", "See what waits for a person, and answer."),
     "explain": LazyCommand(
         "paddock.cli.commands.explain:explain", "Explain a decision: who, what, which rule, what would have changed it."
     ),

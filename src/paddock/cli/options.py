@@ -9,7 +9,6 @@ from paddock.core.ids import DEFAULT_TENANT
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 yes = click.option("--yes", "-y", is_flag=True, help="Do not ask; needed where there is no terminal.")
 tenant = click.option("--tenant", default=str(DEFAULT_TENANT), metavar="TENANT", help="Whose it is (default).")
-remove = click.option("--remove", is_flag=True, help="Take it away instead.")
 secret = click.option(
     "--secret",
     multiple=True,

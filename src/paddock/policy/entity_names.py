@@ -21,7 +21,7 @@ from paddock.policy.rules import SHIPPED_ORIGIN, Rule, RuleSet, checked_rules, s
 _ID_PREFIXES: Final = {"User": "user", "ApiKey": "key"}
 _CREATE_HINTS: Final = {
     "Group": "make it: paddock group add {}",
-    "Role": "nobody has it; give it: paddock user role NAME {}",
+    "Role": "nobody has it; give it: paddock user role add NAME {}",
 }
 
 

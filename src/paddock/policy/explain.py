@@ -208,14 +208,14 @@ def _principal_variations(request: PolicyRequest) -> Iterator[_Variation]:
 
     for role in SHIPPED_ROLES:
         if role not in principal.roles:
-            command = _role_command(principal, "user", "role", _NAME_PLACEHOLDER, role)
+            command = _role_command(principal, "user", "role", "add", _NAME_PLACEHOLDER, role)
             yield _Variation(f"{who} had the role {role}", with_principal(roles=principal.roles | {role}), command)
     for role in sorted(principal.roles):
-        command = _role_command(principal, "user", "role", _NAME_PLACEHOLDER, role, "--remove")
+        command = _role_command(principal, "user", "role", "remove", _NAME_PLACEHOLDER, role)
         text = f"{who} had not the role {printable(role)}"
         yield _Variation(text, with_principal(roles=principal.roles - {role}), command)
     for group in sorted(principal.groups):
-        command = _role_command(principal, "group", "member", group, _NAME_PLACEHOLDER, "--remove")
+        command = _role_command(principal, "group", "member", "remove", group, _NAME_PLACEHOLDER)
         text = f"{who} were not in the group {printable(group)}"
         yield _Variation(text, with_principal(groups=principal.groups - {group}), command)
 

@@ -116,7 +116,7 @@ def link_identity(change: AuditedTransaction, name: str, identity: ExternalIdent
         raise Conflict(
             f"{person.id} is somebody else at {printable(identity.issuer)}, or somebody else is that",
             code="identity.taken",
-            hint=f"see 'paddock user show {person.name}'; to forget it: paddock user identity {person.name} --remove",
+            hint=f"see 'paddock user show {person.name}'; to forget it: paddock user identity remove {person.name}",
         )
     if linked:
         change.publish.publish(IdentityLinked(person.id, identity.issuer, "linked", change.by))
@@ -162,7 +162,7 @@ def _create_person(change: AuditedTransaction, profile: SignInProfile, *, create
         code="sign_in.unknown" if not taken else "sign_in.other_identity",
         hint="ask whoever operates this host to add you: paddock user add NAME"
         if not taken
-        else "where the provider has a new name for the same person: paddock user identity NAME --remove",
+        else "where the provider has a new name for the same person: paddock user identity remove NAME",
     )
 
 
@@ -197,7 +197,7 @@ def find_token_principal(
         raise Denied(
             "whoever this token is for may not act here",
             code="auth.refused",
-            hint="sign in once, or ask whoever operates this host: paddock user identity NAME --subject SUBJECT",
+            hint="sign in once, or ask whoever operates this host: paddock user identity add NAME --subject SUBJECT",
         )
     return token_principal(person, roles, scopes)
 

@@ -124,7 +124,7 @@ def _api_key_principal(tx: Transaction, parsed: PrincipalName, now: datetime) ->
     state = key.state(now)
     if state != "live":
         reason = f"no good any more: its owner {key.owner} is disabled" if state == "owner disabled" else state
-        raise _inactive_error(parsed, reason, f"make another: paddock apikey create {key.owner}")
+        raise _inactive_error(parsed, reason, f"make another: paddock apikey add {key.owner}")
     return key_principal(tx, key)
 
 

@@ -169,7 +169,7 @@ def end_session(change: AuditedTransaction, session_id: str, subject: str | None
         raise NotFound(
             f"nobody is signed in as {printable(session_id, 64)!r}",
             code="session.not_found",
-            hint="see 'paddock user sessions'",
+            hint="see 'paddock user session list'",
         )
     _end(change, ended)
     return ended

@@ -279,7 +279,7 @@ class ProcessRun:
     async def _shut_down(self, endpoint: PluginEndpoint, exited: asyncio.Future[ProcessExit]) -> ExitReason:
         """Escalate from a shutdown request to SIGTERM to SIGKILL. Each step has its time limit."""
         name = self._name
-        self._connection.set_exit_diagnosis(Diagnosis("it was asked to stop", f"see why: paddock plugin info {name}"))
+        self._connection.set_exit_diagnosis(Diagnosis("it was asked to stop", f"see why: paddock plugin show {name}"))
         self._adapter.request_shutdown(self._connection)
         if not await _wait_at_most(exited, self._deployment.manifest.timing.shutdown):
             endpoint.signal(signal.SIGTERM)

@@ -103,7 +103,9 @@ def request_retry(tx: Transaction, tenant: str, webhook: str, event_id: str | No
     )
     if event_id is not None and not updated:
         raise NotFound(
-            "no such event is among its dead letters", code="webhook.not_dead", hint=f"paddock webhook dead {webhook}"
+            "no such event is among its dead letters",
+            code="webhook.not_dead",
+            hint=f"paddock webhook dead-letter list {webhook}",
         )
     return updated
 

@@ -204,7 +204,7 @@ class Wishes:
                 if happened[thing]
                 else ["--not-happened", "--yes"]
             )
-            paddock.quickly("run", "doubt", "resolve", listed[thing], *word)
+            paddock.quickly("call", "unresolved", "resolve", listed[thing], *word)
             self.insist_on(thing)
         assert self.errors == []
         assert self.happened() == Counter(self.wanted.keys()), "each of them happened once"
@@ -213,7 +213,7 @@ class Wishes:
 
 
 def doubts(paddock: Paddock) -> list[dict[str, Any]]:
-    return paddock.quickly("run", "doubt", "list", "--json").json["doubts"]
+    return paddock.quickly("call", "unresolved", "list", "--json").json["doubts"]
 
 
 def things(name: str, ways: Sequence[str]) -> dict[str, str]:

@@ -208,12 +208,12 @@ def test_what_a_plugin_was_still_at_work_on_is_in_doubt_once_it_is_gone_and_nobo
     with daemon(paddock) as running:
         made = ask(running, {}, "?detach=true")["call_id"]
         eventually(lambda: works.parked, "it is in progress")
-    paddock.quickly("plugin", "uninstall", WORKS, "--yes")
+    paddock.quickly("plugin", "remove", WORKS, "--yes")
     gone = works.effect()
     with open_direct(works.home.path / "data" / "paddock.db") as database:
         kinds = {row["kind"] for row in database.read(lambda tx: tx.all("SELECT kind FROM queue"))}
     with daemon(paddock) as running:
-        (doubt,) = paddock.quickly("run", "doubt", "list", "--json").json["doubts"]
+        (doubt,) = paddock.quickly("call", "unresolved", "list", "--json").json["doubts"]
         said = running.ask("GET", f"/calls/{doubt['call_id']}")
     assert (gone.state, gone.payload, gone.recovery) == (EffectState.IN_DOUBT, None, "none")
     assert kinds <= {EFFECT_RETENTION_JOB}

@@ -304,7 +304,7 @@ def test_work_goes_on_when_the_daemon_is_killed_and_is_found_under_its_call_and_
         works.finish()
         answer = ask(running, params)
         eventually(lambda: running.ask("GET", f"/calls/{made}").body["status"] == "succeeded", "the call has ended")
-        shown = paddock("calls", "show", made, "--json").json
+        shown = paddock("call", "show", made, "--json").json
 
     assert seen == "in_progress"
     assert (answer["result"], answer["replay_of"]) == (SUCCEEDED, made)

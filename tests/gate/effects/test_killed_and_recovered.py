@@ -210,9 +210,9 @@ def test_what_nobody_can_find_out_waits_for_a_person(tmp_path: Path, outside: Pa
 
     with daemon(paddock) as running:
         assert make(running, "none", moment).body["code"] == "effect.in_doubt"
-        (doubt,) = paddock("run", "doubt", "list", "--json").json["doubts"]
+        (doubt,) = paddock("call", "unresolved", "list", "--json").json["doubts"]
         word = ["--happened", "--result", '{"done": "k1"}'] if moment == "after" else ["--not-happened", "--yes"]
-        paddock("run", "doubt", "resolve", doubt["call_id"], *word)
+        paddock("call", "unresolved", "resolve", doubt["call_id"], *word)
 
         assert make(running, "none", moment).body["result"] == {"done": "k1"}
         assert keys(running) == ["k1"]

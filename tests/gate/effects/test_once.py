@@ -132,7 +132,7 @@ async def test_an_answer_that_is_not_what_was_promised_leaves_the_effect_in_doub
             with pytest.raises(PaddockError) as said:
                 await host.call("odd.note", {}, context=made_by(ANN), idempotency_key="k1")
     assert said.value.error_code == "effect.in_doubt"
-    assert "paddock run doubt show" in said.value.hint
+    assert "paddock call unresolved show" in said.value.hint
     assert office.done == ["note"], "and it is not made again"
 
 

@@ -194,5 +194,5 @@ def test_what_may_only_seem_to_be_gone_is_not_forgotten() -> None:
 def test_a_hostile_name_stays_one_word_of_a_command() -> None:
     found = only(replace(WELL, keys=(ApiKeyFacts("k", "", "ann; rm -rf ~", NOW.isoformat()),)))
     assert [way.command for way in found.ways if isinstance(way, RepairCommand)] == [
-        "paddock apikey create 'ann; rm -rf ~'"
+        "paddock apikey add 'ann; rm -rf ~'"
     ]

@@ -66,8 +66,8 @@ def protected(tmp_path_factory: pytest.TempPathFactory) -> Generator[Protected, 
             paddock.quickly("plugin", "enable", package.name)
         for name, subject in (("ann", "sub-ann"), ("olga", "sub-olga"), ("dora", "sub-dora")):
             paddock.quickly("user", "add", name, *(["--role", "operator"] if name == "olga" else []))
-            paddock.quickly("user", "identity", name, "--subject", subject)
-        paddock.quickly("user", "scope", "ann", "email:send")
+            paddock.quickly("user", "identity", "add", name, "--subject", subject)
+        paddock.quickly("user", "scope", "add", "ann", "email:send")
         paddock.quickly("user", "disable", "dora")
         with daemon(paddock) as started:
             yield Protected(started, provider)
@@ -211,4 +211,4 @@ async def test_no_token_reaches_a_server_behind_this_host(protected: Protected, 
             assert "authorization" not in request.headers
             sent = json.dumps([request.target, request.headers, request.message])
             assert token not in sent and token.split(".")[2] not in sent
-        await asyncio.to_thread(paddock, "plugin", "uninstall", "behind", "--yes")
+        await asyncio.to_thread(paddock, "plugin", "remove", "behind", "--yes")

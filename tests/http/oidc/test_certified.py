@@ -87,7 +87,7 @@ def test_somebody_signs_in_with_the_certified_provider(behind: Place) -> None:
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_the_official_client_gets_a_token_of_the_certified_provider(behind: Place, mode: Any) -> None:
-    behind.paddock("user", "identity", "ann@example.org", "--subject", "ann")
+    behind.paddock("user", "identity", "add", "ann@example.org", "--subject", "ann")
     ann = Agreeing("ann")
     async with (
         httpx2.AsyncClient(auth=signing(behind, ann), timeout=PATIENCE) as http,

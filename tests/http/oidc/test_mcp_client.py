@@ -63,7 +63,7 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place, None, N
         provider.users = {"sub-ann": {}, "sub-bob": {}}
         needed = {"OIDC_REQUIRED_SCOPE": "paddock"}
         with place(provider, folder, needed, plugin=parrot(folder / "parrot")) as started:
-            started.paddock("user", "identity", "ann@example.org", "--subject", "sub-ann")
+            started.paddock("user", "identity", "add", "ann@example.org", "--subject", "sub-ann")
             yield started
 
 

@@ -302,7 +302,7 @@ def _connection_lost_error(*, was_sent: bool) -> PaddockError:
     return HostError(
         "the daemon went away before it answered",
         code="daemon.lost",
-        hint="start it again: paddock serve; what may have happened: paddock run doubt list",
+        hint="start it again: paddock serve; what may have happened: paddock call unresolved list",
     )
 
 

@@ -1,4 +1,4 @@
-"""`paddock artifact get`: download the artifacts that a plugin's response names by their address."""
+"""`paddock artifact …`: show and download the artifacts that a plugin's response names by their address."""
 
 from __future__ import annotations
 
@@ -11,18 +11,46 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import PaddockGroup
-from paddock.cli.output.report import print_json, print_message, styled
+from paddock.cli.output.report import print_facts, print_json, print_message, styled
 from paddock.core.errors import CallerError, HostError, NotFound, OperatorError
 
 if TYPE_CHECKING:
     from paddock.capabilities.artifacts.rows import StoredArtifact
+    from paddock.host.wiring.one_shot import OneShotHost
 
 app = PaddockGroup("artifact", help="Fetch the big bytes that plugins made.")
+uri_argument = click.argument("uri", help="The address in a plugin's result: artifact://sha256/…")
 _CHUNK_BYTES = 1 << 20
 
 
+@app.command("show", examples=["paddock artifact show artifact://sha256/0a1b…"])
+@uri_argument
+@options.tenant
+@options.as_json
+def show(uri: str, *, tenant: str, as_json: bool) -> None:
+    """Show the size, the media type and the time of an artifact."""
+    from paddock.capabilities.artifacts.address import artifact_address, parse_address
+    from paddock.cli.client.one_shot import open_for_read
+
+    digest = parse_address(uri)
+    with open_for_read(tenant) as host:
+        artifact = _require_artifact(host, digest, tenant)
+    facts = {"uri": artifact_address(digest), "size": artifact.size, "media_type": artifact.media_type}
+    if as_json:
+        print_json(facts | {"created_at": artifact.created_at})
+        return
+    print_facts(
+        {
+            "address": artifact_address(digest),
+            "size": f"{artifact.size} bytes",
+            "media type": artifact.media_type,
+            "created": artifact.created_at[:19].replace("T", " "),
+        }
+    )
+
+
 @app.command("get", examples=["paddock artifact get artifact://sha256/0a1b… --output report.pdf"])
-@click.argument("uri", help="Its address, as it stands in an answer: artifact://sha256/…")
+@uri_argument
 @click.option(
     "--output",
     "-o",
@@ -57,18 +85,24 @@ def get(uri: str, *, output: Path | None, tenant: str, as_json: bool) -> None:
 def _open_artifact(digest: str, tenant: str) -> tuple[StoredArtifact, int]:
     """Return an artifact's row, and a descriptor to read it with."""
     from paddock.capabilities.artifacts.files import ArtifactFiles, artifacts_directory
-    from paddock.capabilities.artifacts.rows import find_artifact
     from paddock.cli.client.one_shot import open_for_read
 
     with open_for_read(tenant) as host:
-        artifact = host.plugins.database.read(lambda tx: find_artifact(tx, tenant, digest))
-        if artifact is None:
-            raise NotFound(
-                "there is no such artifact",
-                code="artifacts.unknown",
-                hint="artifacts go with the plugin that made them, and when it deletes them",
-            )
+        artifact = _require_artifact(host, digest, tenant)
         return artifact, ArtifactFiles(artifacts_directory(host.directories.data)).open(tenant, digest)
+
+
+def _require_artifact(host: OneShotHost, digest: str, tenant: str) -> StoredArtifact:
+    from paddock.capabilities.artifacts.rows import find_artifact
+
+    artifact = host.plugins.database.read(lambda tx: find_artifact(tx, tenant, digest))
+    if artifact is None:
+        raise NotFound(
+            "there is no such artifact",
+            code="artifacts.unknown",
+            hint="an artifact exists until its plugin deletes it or is removed",
+        )
+    return artifact
 
 
 def _save(content: BinaryIO, output: Path, artifact: StoredArtifact) -> None:

@@ -153,7 +153,7 @@ def print_client_snippet(client: McpClientSettings, http: HttpSettings, *, as_js
         )
         print_result(json.dumps(stdio, indent=2))
         if over_http is not None:
-            print_message("or, while `paddock serve` runs, over HTTP with a key of `paddock apikey create`:")
+            print_message("or, while `paddock serve` runs, over HTTP with a key of `paddock apikey add`:")
             print_result(json.dumps(over_http, indent=2))
         if shutil.which(SERVER_COMMAND[0]) is None:
             program = printable(str(Path(sys.argv[0]).resolve()), 400)

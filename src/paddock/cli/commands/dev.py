@@ -73,7 +73,7 @@ def dev(
     """
     from paddock.authoring.dev_session import RepeatedCall
     from paddock.cli.client.event_loop import run_async
-    from paddock.cli.commands.call import read_parameters
+    from paddock.cli.commands.call.make import read_parameters
     from paddock.manifest.read import read_package
 
     manifest = read_package(directory).single()

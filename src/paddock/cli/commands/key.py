@@ -13,12 +13,12 @@ from paddock.cli.output.report import format_table, print_json, print_message, p
 app = PaddockGroup("key", help="Make signing keys and decide whose signatures to trust.")
 
 
-@app.command("new", examples=["paddock key new ~/paddock-signing.pem"])
+@app.command("add", examples=["paddock key add ~/paddock-signing.pem"])
 @click.argument(
     "file", type=click.Path(path_type=Path), metavar="FILE", help="Where the private key goes; never overwritten."
 )
 @options.as_json
-def new(file: Path, *, as_json: bool) -> None:
+def add(file: Path, *, as_json: bool) -> None:
     """Make a key to sign plugins with. Keep the file to yourself; the printed text is for others."""
     from paddock.plugins.trust.signing_keys import generate_key, key_id, read_public_key
 

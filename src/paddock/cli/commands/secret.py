@@ -19,7 +19,7 @@ from paddock.cli.client.store_access import (
     report_change,
 )
 from paddock.cli.command import PaddockGroup
-from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
+from paddock.cli.output.report import format_table, print_facts, print_json, print_message, print_result, styled
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
@@ -81,7 +81,32 @@ def list_(*, user: str | None, tenant: str, as_json: bool) -> None:
         print_message(f"there are no secrets; try: paddock secret set NAME{tenant_option(tenant)}")
 
 
-@app.command("rm", examples=["paddock secret rm api_key --yes"])
+@app.command("show", examples=["paddock secret show api_key"])
+@secret_name_argument
+@secret_owner_option
+@options.tenant
+@options.as_json
+def show(name: str, *, user: str | None, tenant: str, as_json: bool) -> None:
+    """Show who set a secret and when. Its value is never shown."""
+    from paddock.secrets.rows import require_secret
+
+    owner = _resolve_owner(tenant, user)
+    row = read_store(lambda tx: require_secret(tx, tenant, name, owner))
+    if as_json:
+        print_json(_secret_json(row))
+        return
+    set_at = row.set_at[:16].replace("T", " ")
+    print_facts(
+        {
+            "secret": row.name,
+            "owner": row.owner or f"tenant {tenant}",
+            "version": str(row.version),
+            "set": f"{set_at} by {row.set_by}",
+        }
+    )
+
+
+@app.command("remove", examples=["paddock secret remove api_key --yes"])
 @secret_name_argument
 @secret_owner_option
 @options.tenant
@@ -100,7 +125,7 @@ def remove(name: str, *, user: str | None, tenant: str, yes: bool, as_json: bool
     confirm(
         f"Erase {_secret_name(secret)}?",
         yes=yes,
-        retype=f"paddock secret rm {shlex.quote(name)}{user_option}{tenant_option(tenant)}",
+        retype=f"paddock secret remove {shlex.quote(name)}{user_option}{tenant_option(tenant)}",
     )
     with open_for_read(tenant) as host:
         row, log = erase_secret(host.plugins, name, owner)
@@ -201,7 +226,7 @@ def _prompt_value(name: str) -> Secret:
     text = (
         prompt_hidden(name).reveal() if sys.stdin.isatty() else sys.stdin.read(MAX_SECRET_CHARS + 1).removesuffix("\n")
     )
-    return Secret(check_secret_value(text, "paddock secret rm forgets one"))
+    return Secret(check_secret_value(text, "paddock secret remove forgets one"))
 
 
 def _secret_name(row: SecretInfo) -> str:

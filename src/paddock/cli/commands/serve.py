@@ -111,7 +111,8 @@ class _ServeEventPrinter:
                 )
                 if event["in_doubt"]:
                     self._err.write_line(
-                        f"{styled('!', 'yellow')} {_unknown_outcomes_text(event['in_doubt'])}: paddock run doubt list"
+                        f"{styled('!', 'yellow')} {_unknown_outcomes_text(event['in_doubt'])}:"
+                        " paddock call unresolved list"
                     )
             case "login":
                 self._err.write_line(f"sign in at the console, once and within a quarter of an hour: {event['url']}")

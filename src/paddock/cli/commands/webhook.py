@@ -198,21 +198,25 @@ def test(webhook: str, *, tenant: str, as_json: bool) -> None:
     )
 
 
-@app.command("dead", examples=["paddock webhook dead ID --json"])
+dead_letter = PaddockGroup("dead-letter", help="List and retry events that could not be delivered.")
+app.add_command(dead_letter)
+
+
+@dead_letter.command("list", examples=["paddock webhook dead-letter list ID --json"])
 @webhook_id_argument
 @click.option("--lines", "-n", "count", type=click.IntRange(min=1, max=1000), default=100, help="How many (100).")
 @click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="After this number of the ledger.")
 @options.tenant
 @options.as_json
-def dead(webhook: str, *, count: int, after: int, tenant: str, as_json: bool) -> None:
+def list_dead_letters(webhook: str, *, count: int, after: int, tenant: str, as_json: bool) -> None:
     """List what it did not take however often it was tried, and why."""
-    from paddock.webhooks.dead_letters import list_dead_letters
+    from paddock.webhooks import dead_letters
     from paddock.webhooks.retry import failure_hint
 
     with _open_webhook_admin(tenant) as (host, admin):
         hook = admin.find(webhook)
         letters = host.plugins.database.read(
-            lambda tx: list_dead_letters(tx, hook.tenant, hook.id, limit=count, after=after)
+            lambda tx: dead_letters.list_dead_letters(tx, hook.tenant, hook.id, limit=count, after=after)
         )
     if as_json:
         print_json({"webhook": hook.id, "dead": [letter.to_json() for letter in letters]})
@@ -233,12 +237,14 @@ def dead(webhook: str, *, count: int, after: int, tenant: str, as_json: bool) ->
         for reason in dict.fromkeys(letter.reason for letter in letters):
             if hint := failure_hint(reason):
                 print_message(f"  {reason}: {hint}")
-        print_message(f"  try them again: paddock webhook retry {hook.id} --all{tenant_option(tenant)}")
+        print_message(f"  try them again: paddock webhook dead-letter retry {hook.id} --all{tenant_option(tenant)}")
     else:
         print_message("it took everything so far")
 
 
-@app.command("retry", examples=["paddock webhook retry ID EVENT", "paddock webhook retry ID --all"])
+@dead_letter.command(
+    "retry", examples=["paddock webhook dead-letter retry ID EVENT", "paddock webhook dead-letter retry ID --all"]
+)
 @webhook_id_argument
 @click.argument("event", required=False, metavar="[EVENT]", help="The id of one event.")
 @click.option("--all", "every", is_flag=True, help="All of its dead letters.")

@@ -13,7 +13,7 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
-MAX_PREVIEW_CHARS = 4_000  # of the parameters; the rest is in `paddock approvals show --json`
+MAX_PREVIEW_CHARS = 4_000  # of the parameters; the rest is in `paddock approval show --json`
 
 # Sends a verdict: whether it approves, and the request body. Raises Denied where the person may not give it, and
 # Conflict where another answer came first.
@@ -69,7 +69,7 @@ class ApprovalPrompt:
         if self._wait and self._has_daemon:
             approver = "another person" if request.get("four_eyes") else "a person"
             print_message(
-                f"waiting for {approver}: paddock approvals approve {request['approval']}{tenant_option(self.tenant)}"
+                f"waiting for {approver}: paddock approval approve {request['approval']}{tenant_option(self.tenant)}"
             )
             return
         if self._wait:
@@ -83,7 +83,7 @@ def approval_pending_error(request: Mapping[str, Any], tenant: str, *, has_daemo
     """Build the error for a call that is left waiting for approval."""
     option = tenant_option(tenant)
     next_step = (
-        f"then: paddock calls follow {request['call_id']}{option}"
+        f"then: paddock call follow {request['call_id']}{option}"
         if has_daemon
         else "makes the call and prints its result"
     )
@@ -96,7 +96,7 @@ def approval_pending_error(request: Mapping[str, Any], tenant: str, *, has_daemo
 
 def approve_hint(request: Mapping[str, Any], tenant: str) -> str:
     """Return the command that approves a call, and who has to run it."""
-    command = f"paddock approvals approve {request['approval']}{tenant_option(tenant)}"
+    command = f"paddock approval approve {request['approval']}{tenant_option(tenant)}"
     if request.get("four_eyes"):
         return f"another person has to say yes, and you can take it back (deny): {command}"
     return f"approve it: {command}"
@@ -128,7 +128,7 @@ def print_preview(preview: Mapping[str, Any], kind: str, *, closed: bool = False
     for line in params[:MAX_PREVIEW_CHARS].splitlines():
         print_message(f"    {printable(line, 400)}")
     if len(params) > MAX_PREVIEW_CHARS:
-        print_message(f"    … {len(params) - MAX_PREVIEW_CHARS:,} more characters: paddock approvals show --json")
+        print_message(f"    … {len(params) - MAX_PREVIEW_CHARS:,} more characters: paddock approval show --json")
 
 
 async def _ask_verdict(*, rememberable: bool, needs_other_person: bool) -> str:

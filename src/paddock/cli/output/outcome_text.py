@@ -50,9 +50,9 @@ def _next_step_for_call(call: Mapping[str, Any] | None, tenant: str) -> tuple[st
         case "failed":
             return f"it failed meanwhile: {error.get('message', '')}", details, bool(error.get("retryable"))
         case "succeeded":
-            return f"it has succeeded meanwhile: paddock calls show {call_id}{option}", details, False
+            return f"it has succeeded meanwhile: paddock call show {call_id}{option}", details, False
         case _:
-            follow, cancel = f"paddock calls follow {call_id}{option}", f"paddock calls cancel {call_id}{option}"
+            follow, cancel = f"paddock call follow {call_id}{option}", f"paddock call cancel {call_id}{option}"
             return f"the call goes on: {follow}; end it: {cancel}", details | {"status": call["status"]}, False
 
 
@@ -71,11 +71,13 @@ def daemon_lost_error(
     option = tenant_option(tenant)
     details = ({"call_id": call_id} if call_id else {}) | ({"idempotency_key": key} if key else {})
     if approval_id:
-        hint = f"the call waits on, and is made once it has its yes: paddock approvals approve {approval_id}{option}"
+        hint = f"the call waits on, and is made once it has its yes: paddock approval approve {approval_id}{option}"
     elif key:
         hint = "the call may have happened: make it again with the same key, and it happens once all the same"
     elif call_id:
-        hint = f"the call may have happened: before you make it again, see paddock run doubt show {call_id}{option}"
+        hint = (
+            f"the call may have happened: before you make it again, see paddock call unresolved show {call_id}{option}"
+        )
     else:
         hint = "the call may have happened"
     hint += "; start the daemon: paddock serve"
@@ -93,7 +95,7 @@ def is_erased(request: Mapping[str, Any]) -> bool:
 
 
 def describe_approval(request: Mapping[str, Any]) -> list[str]:
-    """Describe a request's history, one line per step; `request` is as in `approvals show --json`."""
+    """Describe a request's history, one line per step; `request` is as in `approval show --json`."""
     lines = [_describe_answer(answer) for answer in request["answers"]]
     if request["replaces"]:
         lines.insert(0, f"it replaced {request['replaces']}")

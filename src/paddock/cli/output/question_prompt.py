@@ -82,7 +82,7 @@ def print_open_question(question: Mapping[str, Any]) -> None:
         print_message(line)
     answer: Any = True if "url" in question else dict.fromkeys(required_fields(question), "…")
     argument = printable(shlex.quote(json.dumps(answer, ensure_ascii=False)), 2_000)
-    print_message(f"  {styled('→', 'dim')} answer it: paddock calls answer {question['call_id']} {argument}")
+    print_message(f"  {styled('→', 'dim')} answer it: paddock call answer {question['call_id']} {argument}")
     print_message("    or decline it, with false in place of the answer")
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -57,6 +57,13 @@ def print_result(text: str) -> None:
         raise
     except OSError as error:
         raise output_write_error(error) from error
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    """Print a line of the result for each fact, with its label in a column of its own."""
+    width = max(map(len, facts))
+    for label, value in facts.items():
+        print_result(f"{styled(label.ljust(width), 'dim', stream=sys.stdout)}  {printable(value or '-', 400)}")
 
 
 def output_write_error(error: OSError) -> HostError:

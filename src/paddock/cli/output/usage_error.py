@@ -13,15 +13,16 @@ from paddock.core.errors import CallerError
 
 # Names that other programs use for the same commands.
 _COMMAND_SYNONYMS = {
-    "remove": "uninstall",
-    "rm": "uninstall",
-    "delete": "uninstall",
-    "show": "info",
+    "uninstall": "remove",
+    "rm": "remove",
+    "delete": "remove",
+    "revoke": "remove",
+    "create": "add",
+    "new": "add",
+    "info": "show",
     "ls": "list",
     "update": "upgrade",
     "add": "install",
-    "plugins": "plugin",
-    "keys": "key",
     "settings": "config",
 }
 _FLAG_SYNONYMS = {"help": "--help", "version": "--version"}

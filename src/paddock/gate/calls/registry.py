@@ -267,7 +267,7 @@ class CallRegistry:
                 code="call.not_found",
                 hint=f"the last {MAX_ENDED_CALLS} calls are kept while the daemon runs; an older one:"
                 f" paddock explain {command_args}, what came of one with an effect:"
-                f" paddock run doubt show {command_args}",
+                f" paddock call unresolved show {command_args}",
             )
         return handle
 

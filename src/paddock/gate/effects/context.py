@@ -34,7 +34,7 @@ _STORED_FIELDS: dict[str, Any] = {
 
 def approval_required_error(approval: Approval, target: CallTarget, **extra_details: str) -> NeedsApproval:
     """Build the error for the caller of a call that waits for approval; `extra_details` are for that caller alone."""
-    command = f"paddock approvals approve {approval.id}{tenant_option(approval.binding.subject.tenant)}"
+    command = f"paddock approval approve {approval.id}{tenant_option(approval.binding.subject.tenant)}"
     four_eyes = approval.binding.four_eyes
     return NeedsApproval(
         f"{target.title} waits for a person: {approval.caller_reason}",

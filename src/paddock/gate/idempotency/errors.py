@@ -107,7 +107,7 @@ def _recovers_automatically(recovery: str, code: str | None) -> bool:
 
 
 def _recovery_hint(call: CallId, tenant: Tenant, *, automatic: bool = False) -> str:
-    show_command = f"paddock run doubt show {call}{tenant_option(tenant)}"
+    show_command = f"paddock call unresolved show {call}{tenant_option(tenant)}"
     if not automatic:
         return f"look whether it has, and say so: {show_command}"
     return (

@@ -34,7 +34,7 @@ def require_record(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRec
         raise NotFound(
             f"no effect of a call {printable(call, 100)!r} is known",
             code="effect.not_found",
-            hint=f"paddock run doubt list{tenant_option(tenant)}",
+            hint=f"paddock call unresolved list{tenant_option(tenant)}",
         )
     return found
 
@@ -52,7 +52,7 @@ def require_in_doubt(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyR
         raise Conflict(
             f"{name} is not in doubt: {_STATE_TEXT.get(effect.state, 'it is under way')}",
             code="effect.not_in_doubt",
-            hint=f"see what is known of it: paddock run doubt show {call}{tenant_option(tenant)}",
+            hint=f"see what is known of it: paddock call unresolved show {call}{tenant_option(tenant)}",
             details={"call_id": call, "state": effect.state.value},
         )
     return effect

@@ -78,7 +78,7 @@ def evaluate_plugins(plugins: Sequence[Mapping[str, Any]]) -> Check:
         CheckStatus.WARN,
         f"{found}, {len(failed)} {'does' if len(failed) == 1 else 'do'} not",
         _WHY_FAILED,
-        "; ".join(f"paddock plugin info {name}; paddock plugin enable {name}" for name in names),
+        "; ".join(f"paddock plugin show {name}; paddock plugin enable {name}" for name in names),
         "daemon.plugins_failed",
         tuple(f"{plugin['name']} {plugin['runtime']['state']}: {plugin['runtime']['reason']}" for plugin in failed),
     )

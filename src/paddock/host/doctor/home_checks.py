@@ -234,7 +234,7 @@ def check_effects(directories: Directories, settings: Settings | None) -> Check:
         CheckStatus.WARN,
         f"{'1 call' if count == 1 else f'{count:,} calls'} may have happened, and nobody knows",
         _WHY_EFFECTS,
-        "; ".join(f"paddock run doubt list{tenant_option(tenant)}" for tenant in sorted(counts)),
+        "; ".join(f"paddock call unresolved list{tenant_option(tenant)}" for tenant in sorted(counts)),
         "effect.in_doubt",
         details,
     )

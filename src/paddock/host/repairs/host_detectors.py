@@ -165,7 +165,7 @@ def detect_unknown_outcomes(facts: RepairFacts) -> Iterable[Repair]:
             "Trying such a call again is held back until somebody has looked and says what became of it.",
             (
                 RepairLink("/unknown-outcomes", "Look and settle"),
-                RepairCommand(f"paddock run doubt list{tenant_option(facts.tenant)}"),
+                RepairCommand(f"paddock call unresolved list{tenant_option(facts.tenant)}"),
             ),
             cause_key=facts.unknown_outcomes.latest,
         )
@@ -189,7 +189,7 @@ def detect_expiring_api_keys(facts: RepairFacts) -> Iterable[Repair]:
             "Whatever still uses it is refused." if expired else "Whatever uses it is refused from then on.",
             (
                 RepairLink("/settings/keys", "Look at keys"),
-                RepairCommand(f"paddock apikey create {shlex.quote(key.owner)}{tenant_args}", "Make a new one. Type:"),
+                RepairCommand(f"paddock apikey add {shlex.quote(key.owner)}{tenant_args}", "Make a new one. Type:"),
             ),
             cause_key=f"{expired} {key.expires_at}",
         )
@@ -230,7 +230,7 @@ def detect_failing_webhooks(facts: RepairFacts) -> Iterable[Repair]:
                 (
                     RepairButton("webhook.retry", "Send again"),
                     _WEBHOOKS_LINK,
-                    RepairCommand(f"paddock webhook retry {hook.id} --all{tenant_args}"),
+                    RepairCommand(f"paddock webhook dead-letter retry {hook.id} --all{tenant_args}"),
                 ),
                 cause_key=str(hook.last_dead),
             )

@@ -110,7 +110,7 @@ def uninstall_version(store: PluginStore, name: str, version: str, *, force: boo
                 code="plugin.in_use",
                 hint=f"go back first: paddock plugin rollback {plugin.name}"
                 if len(versions_of(tx, plugin.name)) > 1
-                else f"it is the only one; remove the plugin: paddock plugin uninstall {plugin.name}",
+                else f"it is the only one; remove the plugin: paddock plugin remove {plugin.name}",
             )
         delete_version(tx, plugin.name, version)
         store.publish(tx, PluginUninstalled(name=plugin.name, version=version))

@@ -170,4 +170,4 @@ def remove_alias(store: PluginStore, alias: str) -> None:
         NotFound: there is no such alias.
     """
     if not store.database.write(lambda tx: delete_alias(tx, alias)):
-        raise NotFound(f"{alias!r} is not an alias", code="alias.not_found", hint="see 'paddock plugin info NAME'")
+        raise NotFound(f"{alias!r} is not an alias", code="alias.not_found", hint="see 'paddock plugin show NAME'")

@@ -111,7 +111,7 @@ def accept_definition(store: PluginStore, plugin: str, kind: str, name: str, sho
             raise NotFound(
                 f"{plugin_name} lists no {kind} {name!r}",
                 code="definition.not_found",
-                hint=f"see what it lists: paddock plugin info {plugin_name}",
+                hint=f"see what it lists: paddock plugin show {plugin_name}",
             )
         if row.standing is DefinitionStatus.BAD:
             raise PluginError(

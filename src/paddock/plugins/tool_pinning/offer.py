@@ -42,7 +42,7 @@ class WithheldDefinition:
                 return NotFound(
                     f"{plugin} does not offer {name} any more",
                     code="tool.gone" if is_tool else "definition.gone",
-                    hint=f"see what it offers: paddock plugin info {plugin}",
+                    hint=f"see what it offers: paddock plugin show {plugin}",
                     details=details,
                 )
             case _:

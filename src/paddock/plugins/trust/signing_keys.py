@@ -189,15 +189,15 @@ def _unsupported_key_error(label: str, key: object) -> OperatorError:
     return OperatorError(
         f"{label} is a key of the kind {kind}, and only Ed25519 keys are taken",
         code="key.invalid",
-        hint="its owner makes one with: paddock key new FILE, or ssh-keygen -t ed25519",
+        hint="its owner makes one with: paddock key add FILE, or ssh-keygen -t ed25519",
     )
 
 
 def _file_not_found_error(path: Path) -> NotFound:
     return NotFound(
-        f"{printable(str(path))} does not exist", code="key.no_file", hint="make a key with: paddock key new FILE"
+        f"{printable(str(path))} does not exist", code="key.no_file", hint="make a key with: paddock key add FILE"
     )
 
 
 def _bad_key_error(message: str) -> OperatorError:
-    return OperatorError(message, code="key.invalid", hint="make one with: paddock key new FILE")
+    return OperatorError(message, code="key.invalid", hint="make one with: paddock key add FILE")

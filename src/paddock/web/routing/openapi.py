@@ -89,7 +89,7 @@ def build_openapi(endpoints: Sequence[ApiRoute], legacy: Mapping[str, Schema], v
             "schemas": {**legacy, **components.schemas},
             "responses": error_responses,
             "securitySchemes": {
-                "key": {"type": "http", "scheme": "bearer", "description": "An API key: `paddock apikey create`."},
+                "key": {"type": "http", "scheme": "bearer", "description": "An API key: `paddock apikey add`."},
                 "session": {
                     "type": "apiKey",
                     "in": "cookie",

@@ -76,9 +76,9 @@ class Access(Enum):
 ANYBODY, MEMBER, OPERATOR, HOST, LOCAL = Access
 
 _ACCESS_HINTS = {
-    OPERATOR: "a person is an operator by: paddock user role NAME operator, and a key of theirs where it was made with"
-    " --role operator",
-    HOST: "make a key for it, of an operator in the tenant default: paddock apikey create NAME --role operator",
+    OPERATOR: "make a person an operator: paddock user role add NAME operator, and their key:"
+    " paddock apikey add NAME --role operator",
+    HOST: "make a key for it, of an operator in the tenant default: paddock apikey add NAME --role operator",
     LOCAL: "ask on the socket that paddock serve names",
 }
 

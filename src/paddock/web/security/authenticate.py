@@ -161,7 +161,7 @@ class Authenticator:
         raise Denied(
             "this is no token that is taken here",
             code="auth.refused",
-            hint="send one header, Authorization: Bearer KEY; make a key: paddock apikey create NAME",
+            hint="send one header, Authorization: Bearer KEY; make a key: paddock apikey add NAME",
         )
 
 
@@ -169,7 +169,7 @@ def unauthenticated_error() -> Unauthenticated:
     """Build the error for requests without a credential."""
     return Unauthenticated(
         "say who you are",
-        hint="send the header Authorization: Bearer KEY; make a key: paddock apikey create NAME, or sign in with the"
+        hint="send the header Authorization: Bearer KEY; make a key: paddock apikey add NAME, or sign in with the"
         " link of: paddock login",
     )
 

@@ -16,7 +16,7 @@ from paddock.cli.client.store_access import (
     report_change,
 )
 from paddock.cli.command import PaddockGroup
-from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
+from paddock.cli.output.report import format_table, print_facts, print_json, print_message, print_result, styled
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 app = PaddockGroup("apikey", help="Make and revoke keys for programs.")
 
+api_key_argument = click.argument("key", metavar="KEY", help="The id of the key; not its token.")
 _DURATION_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION_PATTERN = re.compile(r"([1-9][0-9]{0,4})([mhdw])")
 
 
-@app.command("create", examples=["paddock apikey create ann --label mailer --role member --expires 30d"])
+@app.command("add", examples=["paddock apikey add ann --label mailer --role member --expires 30d"])
 @click.argument("owner", metavar="PERSON", help="Whom it acts for.")
 @click.option("--label", default="", help="What it is for.")
 @click.option(
@@ -39,7 +40,7 @@ _DURATION_PATTERN = re.compile(r"([1-9][0-9]{0,4})([mhdw])")
 @click.option("--expires", metavar="TIME", help="Until when: 12h, 30d, 8w. Forever without.")
 @options.tenant
 @options.as_json
-def create(
+def add(
     owner: str,
     *,
     label: str,
@@ -93,15 +94,41 @@ def list_(*, owner: str | None, tenant: str, as_json: bool) -> None:
         for line in format_table(["KEY", "PERSON", "STATE", "MAY", "LAST USED", "LABEL"], cells):
             print_result(line)
     else:
-        print_message(f"there are no keys; try: paddock apikey create PERSON{tenant_option(tenant)}")
+        print_message(f"there are no keys; try: paddock apikey add PERSON{tenant_option(tenant)}")
 
 
-@app.command("revoke", examples=["paddock apikey revoke KEY --yes"])
-@click.argument("key", metavar="KEY", help="The key's id; not its token.")
+@app.command("show", examples=["paddock apikey show KEY"])
+@api_key_argument
+@options.tenant
+@options.as_json
+def show(key: str, *, tenant: str, as_json: bool) -> None:
+    """Show an API key: its owner, its roles and scopes, and when it was last used. Its token is not stored."""
+    from paddock.principals.api_keys import require_key
+
+    row = read_store(lambda tx: require_key(tx, tenant, key))
+    if as_json:
+        print_json(_api_key_json(row))
+        return
+    print_facts(
+        {
+            "key": row.id,
+            "person": f"user:{row.owner}",
+            "label": row.label,
+            "state": row.state(datetime.now(UTC)),
+            "may": _rights_text(row),
+            "created": f"{row.created_at[:16]} by {row.created_by}",
+            "expires": (row.expires_at or "never")[:16],
+            "last used": (row.last_used_at or "never")[:16],
+        }
+    )
+
+
+@app.command("remove", examples=["paddock apikey remove KEY --yes"])
+@api_key_argument
 @options.tenant
 @options.yes
 @options.as_json
-def revoke(key: str, *, tenant: str, yes: bool, as_json: bool) -> None:
+def remove(key: str, *, tenant: str, yes: bool, as_json: bool) -> None:
     """Have a key work no more, at once and for ever."""
     from paddock.approvals.removal import retire_key
     from paddock.cli.output.consent_prompt import confirm
@@ -110,7 +137,7 @@ def revoke(key: str, *, tenant: str, yes: bool, as_json: bool) -> None:
     api_key = read_store(lambda tx: require_key(tx, tenant, key))
     description = f"{api_key.id} of {api_key.owner}" + (f" ({printable(api_key.label)})" if api_key.label else "")
     confirm(
-        f"Revoke the key {description}?", yes=yes, retype=f"paddock apikey revoke {api_key.id}{tenant_option(tenant)}"
+        f"Revoke the key {description}?", yes=yes, retype=f"paddock apikey remove {api_key.id}{tenant_option(tenant)}"
     )
     row = remove_with_approvals(tenant, lambda change, unit: retire_key(change, unit, api_key.id))
     report_change(as_json, f"revoked the key {description}", **_api_key_json(row))

@@ -15,7 +15,7 @@ from paddock.cli.client.store_access import (
     report_change,
 )
 from paddock.cli.command import PaddockGroup
-from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
+from paddock.cli.output.report import format_table, print_facts, print_json, print_message, print_result, styled
 from paddock.core.printable import printable
 from paddock.manifest.names import full_name
 from paddock.plugins.manage.repair_text import tenant_option
@@ -33,13 +33,13 @@ consent_person_option = click.option(
 )
 
 
-@app.command("give", examples=["paddock consent give slow-count.count --for user:ann"])
+@app.command("add", examples=["paddock consent add slow-count.count --for user:ann"])
 @consent_callable_argument
 @consent_person_option
 @options.tenant
 @options.yes
 @options.as_json
-def give(name: str, *, person: str | None, tenant: str, yes: bool, as_json: bool) -> None:
+def add(name: str, *, person: str | None, tenant: str, yes: bool, as_json: bool) -> None:
     """Enable one callable for a person, with their consent to what it does. It holds until it is taken back."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.cli.output.consent_prompt import confirm
@@ -53,29 +53,25 @@ def give(name: str, *, person: str | None, tenant: str, yes: bool, as_json: bool
     if tool["description"]:
         print_message(f"  {printable(tool['description'], 400)}")
     print_message(f"  {styled('effects', 'dim')} {printable(', '.join(tool['effects']) or 'none', 400)}")
-    retype = f"paddock consent give {name}" + (f" --for {person_id}" if person else "") + tenant_option(tenant)
+    retype = f"paddock consent add {name}" + (f" --for {person_id}" if person else "") + tenant_option(tenant)
     confirm(f"Does {person_id} agree that it does this for them?", yes=yes, retype=retype)
     consent = change_store(tenant, lambda change: give_consent(change, person_id, plugin, tool["name"]))
     report_change(as_json, f"{person_id} agreed to {_consent_name(consent)}", **asdict(consent))
 
 
-@app.command("revoke", examples=["paddock consent revoke slow-count.count --for user:ann"])
+@app.command("remove", examples=["paddock consent remove slow-count.count --for user:ann"])
 @consent_callable_argument
 @consent_person_option
 @options.tenant
 @options.as_json
-def revoke(name: str, *, person: str | None, tenant: str, as_json: bool) -> None:
+def remove(name: str, *, person: str | None, tenant: str, as_json: bool) -> None:
     """Take a consent back. The next call needs a new one."""
-    from paddock.principals.consents import list_consents, revoke_consent
+    from paddock.principals.consents import revoke_consent
 
     person_id = _resolve_person(person, tenant)
-    consents = read_store(lambda tx: list_consents(tx, tenant, person_id))
-    of_plugin = [consent for consent in consents if consent.plugin == name]
-    consent_found = next((consent for consent in consents if full_name(consent.plugin, consent.callable) == name), None)
-    if consent_found is None and len(of_plugin) == 1:
-        consent_found = of_plugin[0]
+    consent = _find_consent(name, person_id, tenant)
     plugin, _, callable_name = name.rpartition(".")
-    target = (consent_found.plugin, consent_found.callable) if consent_found else (plugin, callable_name)
+    target = (consent.plugin, consent.callable) if consent else (plugin, callable_name)
     revoked = change_store(tenant, lambda change: revoke_consent(change, person_id, *target))
     report_change(as_json, f"{person_id} no longer agrees to {_consent_name(revoked)}", **asdict(revoked))
 
@@ -100,7 +96,41 @@ def list_(*, person: str | None, everything: bool, tenant: str, as_json: bool) -
         for line in format_table(["PERSON", "CALLABLE", "SINCE", "TAKEN BACK"], [_table_row(row) for row in rows]):
             print_result(line)
     else:
-        print_message("nobody agreed to anything yet; try: paddock consent give NAME")
+        print_message("nobody agreed to anything yet; try: paddock consent add NAME")
+
+
+@app.command("show", examples=["paddock consent show slow-count.count --for user:ann"])
+@consent_callable_argument
+@consent_person_option
+@options.tenant
+@options.as_json
+def show(name: str, *, person: str | None, tenant: str, as_json: bool) -> None:
+    """Show a consent: which person gave it, for which callable, and when."""
+    from paddock.core.action import Action
+    from paddock.core.errors import NotFound
+
+    person_id = _resolve_person(person, tenant)
+    consent = _find_consent(name, person_id, tenant)
+    if consent is None:
+        raise NotFound(
+            f"{person_id} has not consented to {printable(name, 128)}",
+            code="consent.not_found",
+            action=Action.of("consent.list", tenant=tenant),
+        )
+    if as_json:
+        print_json(asdict(consent))
+    else:
+        print_facts({"person": consent.person, "callable": _consent_name(consent), "since": consent.given_at[:16]})
+
+
+def _find_consent(name: str, person: str, tenant: str) -> ConsentRecord | None:
+    """Return the consent of a person to a callable, which may be named by its plugin if that has only this one."""
+    from paddock.principals.consents import list_consents
+
+    consents = read_store(lambda tx: list_consents(tx, tenant, person))
+    of_plugin = [consent for consent in consents if consent.plugin == name]
+    exact = next((consent for consent in consents if full_name(consent.plugin, consent.callable) == name), None)
+    return exact or (of_plugin[0] if len(of_plugin) == 1 else None)
 
 
 def _resolve_person(option: str | None, tenant: str) -> str:

@@ -14,7 +14,7 @@ from paddock.cli.client.store_access import (
     report_change,
 )
 from paddock.cli.command import PaddockGroup
-from paddock.cli.output.report import format_table, print_json, print_message, print_result
+from paddock.cli.output.report import format_table, print_facts, print_json, print_message, print_result
 from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ def add(name: str, *, title: str, tenant: str, as_json: bool) -> None:
 
     group = change_store(tenant, lambda change: add_group(change, name, title))
     report_change(
-        as_json, f"made the group {group.name}; add to it: paddock group member {group.name} NAME", **_group_json(group)
+        as_json,
+        f"made the group {group.name}; add to it: paddock group member add {group.name} NAME",
+        **_group_json(group),
     )
 
 
@@ -60,20 +62,45 @@ def list_(*, tenant: str, as_json: bool) -> None:
         print_message(f"there are no groups; try: paddock group add NAME{tenant_option(tenant)}")
 
 
-@app.command(
-    "member", examples=["paddock group member night-shift ann", "paddock group member night-shift ann --remove"]
-)
+@app.command("show", examples=["paddock group show night-shift"])
 @group_name_argument
-@click.argument("person", help="Who comes or goes.")
-@options.remove
 @options.tenant
 @options.as_json
-def member(name: str, person: str, *, remove: bool, tenant: str, as_json: bool) -> None:
-    """Take a person into a group, or out of it."""
-    from paddock.principals.groups import change_member
+def show(name: str, *, tenant: str, as_json: bool) -> None:
+    """Show a group and its members."""
+    from paddock.principals.groups import require_group
 
-    group = change_store(tenant, lambda change: change_member(change, name, person, remove=remove))
-    report_change(as_json, f"in {group.name}: {', '.join(group.members) or 'nobody'}", **_group_json(group))
+    row = read_store(lambda tx: require_group(tx, tenant, name))
+    if as_json:
+        print_json(_group_json(row))
+    else:
+        print_facts({"group": row.name, "title": row.title, "members": ", ".join(row.members)})
+
+
+member = PaddockGroup("member", help="Add people to a group and remove them from it.")
+app.add_command(member)
+
+member_argument = click.argument("person", help="The person's name, as in ann.")
+
+
+@member.command("add", examples=["paddock group member add night-shift ann"])
+@group_name_argument
+@member_argument
+@options.tenant
+@options.as_json
+def add_member(name: str, person: str, *, tenant: str, as_json: bool) -> None:
+    """Add a person to a group."""
+    _change_member(name, person, remove=False, tenant=tenant, as_json=as_json)
+
+
+@member.command("remove", examples=["paddock group member remove night-shift ann"])
+@group_name_argument
+@member_argument
+@options.tenant
+@options.as_json
+def remove_member(name: str, person: str, *, tenant: str, as_json: bool) -> None:
+    """Remove a person from a group."""
+    _change_member(name, person, remove=True, tenant=tenant, as_json=as_json)
 
 
 @app.command("remove", examples=["paddock group remove night-shift --yes"])
@@ -103,3 +130,10 @@ def _group_json(group: PersonGroup) -> dict[str, Any]:
         "members": list(group.members),
         "created_at": group.created_at,
     }
+
+
+def _change_member(name: str, person: str, *, remove: bool, tenant: str, as_json: bool) -> None:
+    from paddock.principals.groups import change_member
+
+    group = change_store(tenant, lambda change: change_member(change, name, person, remove=remove))
+    report_change(as_json, f"members of {group.name}: {', '.join(group.members) or 'none'}", **_group_json(group))

@@ -9,7 +9,7 @@ import click
 from paddock.cli import options
 from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, change_store, read_store, report_change
 from paddock.cli.command import PaddockGroup
-from paddock.cli.output.report import format_table, print_json, print_result
+from paddock.cli.output.report import format_table, print_facts, print_json, print_result
 
 if TYPE_CHECKING:
     from paddock.principals.tenants import TenantRecord
@@ -49,6 +49,20 @@ def list_(*, as_json: bool) -> None:
         ["TENANT", "SINCE", "TITLE"], [[row.name, (row.created_at or "")[:10], row.title] for row in rows]
     ):
         print_result(line)
+
+
+@app.command("show", examples=["paddock tenant show acme"])
+@tenant_name_argument
+@options.as_json
+def show(name: str, *, as_json: bool) -> None:
+    """Show a tenant."""
+    from paddock.principals.tenants import require_tenant
+
+    row = read_store(lambda tx: require_tenant(tx, name))
+    if as_json:
+        print_json(_tenant_json(row))
+    else:
+        print_facts({"tenant": row.name, "title": row.title, "since": (row.created_at or "")[:10]})
 
 
 @app.command("remove", examples=["paddock tenant remove acme --yes"])

@@ -17,6 +17,8 @@ from paddock.cli.client.store_access import (
     report_change,
 )
 from paddock.cli.command import PaddockGroup
+from paddock.cli.commands.identity.user_identity import app as identity
+from paddock.cli.commands.identity.user_session import app as session
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
@@ -78,7 +80,6 @@ def list_(*, tenant: str, as_json: bool) -> None:
 @options.as_json
 def show(name: str, *, tenant: str, as_json: bool) -> None:
     """Show what a person may do, with their groups, keys and consents."""
-    from datetime import UTC, datetime
 
     from paddock.principals.api_keys import list_keys
     from paddock.principals.consents import consented_names
@@ -106,65 +107,58 @@ def show(name: str, *, tenant: str, as_json: bool) -> None:
         print_result(f"  {styled(label.ljust(10), 'dim')} {printable(value, 400)}")
 
 
-@app.command("role", examples=["paddock user role ann approver", "paddock user role ann approver --remove"])
-@person_name_argument
-@click.argument(
-    "roles", nargs=-1, required=True, metavar="ROLE...", help="operator, approver, member, guest, or your own."
+role = PaddockGroup("role", help="Grant and revoke the roles of a person.")
+scope = PaddockGroup("scope", help="Grant and revoke the scopes of a person.")
+for _group in (role, scope, identity, session):
+    app.add_command(_group)
+
+roles_argument = click.argument(
+    "roles", nargs=-1, required=True, metavar="ROLE...", help="operator, approver, member, guest, or a custom role."
 )
-@options.remove
+scopes_argument = click.argument(
+    "scopes", nargs=-1, required=True, metavar="SCOPE...", help="A scope that callables require, such as email:send."
+)
+
+
+@role.command("add", examples=["paddock user role add ann approver"])
+@person_name_argument
+@roles_argument
 @options.tenant
 @options.as_json
-def role(name: str, roles: tuple[str, ...], *, remove: bool, tenant: str, as_json: bool) -> None:
-    """Give a person roles, or take them away. Their keys lose what they lose, at once."""
-    if not remove:
-        _warn_unknown_roles(roles)
-    _change_rights(name, "roles", roles, remove=remove, tenant=tenant, as_json=as_json)
+def add_roles(name: str, roles: tuple[str, ...], *, tenant: str, as_json: bool) -> None:
+    """Grant roles to a person."""
+    _warn_unknown_roles(roles)
+    _change_rights(name, "roles", roles, remove=False, tenant=tenant, as_json=as_json)
 
 
-@app.command("scope", examples=["paddock user scope ann email:send", "paddock user scope ann email:send --remove"])
+@role.command("remove", examples=["paddock user role remove ann approver"])
 @person_name_argument
-@click.argument(
-    "scopes", nargs=-1, required=True, metavar="SCOPE...", help="What a callable is kept to, as in email:send."
-)
-@options.remove
+@roles_argument
 @options.tenant
 @options.as_json
-def scope(name: str, scopes: tuple[str, ...], *, remove: bool, tenant: str, as_json: bool) -> None:
-    """Give a person scopes, or take them away. Their keys lose what they lose, at once."""
-    _change_rights(name, "scopes", scopes, remove=remove, tenant=tenant, as_json=as_json)
+def remove_roles(name: str, roles: tuple[str, ...], *, tenant: str, as_json: bool) -> None:
+    """Revoke roles of a person. Their API keys lose them at once."""
+    _change_rights(name, "roles", roles, remove=True, tenant=tenant, as_json=as_json)
 
 
-@app.command(
-    "identity", examples=["paddock user identity ann --subject 00u1abcd", "paddock user identity ann --remove"]
-)
+@scope.command("add", examples=["paddock user scope add ann email:send"])
 @person_name_argument
-@click.option("--subject", help="What the provider calls them, its claim sub.")
-@click.option("--remove", is_flag=True, help="Forget it: whoever has their name there is them.")
-@click.option("--issuer", help="The identity provider; that of oidc.issuer.")
+@scopes_argument
 @options.tenant
 @options.as_json
-def identity(name: str, *, subject: str | None, remove: bool, issuer: str | None, tenant: str, as_json: bool) -> None:
-    """Show who a person is at the identity provider, or say it. Their first sign-in says it by itself."""
-    from paddock.principals.identities import ExternalIdentity, link_identity, list_identities, unlink_identity
-    from paddock.principals.people import require_person
+def add_scopes(name: str, scopes: tuple[str, ...], *, tenant: str, as_json: bool) -> None:
+    """Grant scopes to a person."""
+    _change_rights(name, "scopes", scopes, remove=False, tenant=tenant, as_json=as_json)
 
-    if remove:
-        provider = _resolve_issuer(issuer)
-        change_store(tenant, lambda change: unlink_identity(change, name, provider))
-    elif subject is not None:
-        external = ExternalIdentity(_resolve_issuer(issuer), subject)
-        change_store(tenant, lambda change: link_identity(change, name, external))
-    person = read_store(lambda tx: require_person(tx, tenant, name))
-    identities = read_store(lambda tx: list_identities(tx, person))
-    if as_json:
-        print_json(
-            {"id": person.id, "identities": [{"issuer": item.issuer, "subject": item.subject} for item in identities]}
-        )
-        return
-    for item in identities:
-        print_result(f"{printable(item.subject, 255)}  {printable(item.issuer, 255)}")
-    if not identities:
-        print_message(f"nobody at an identity provider is known to be {person.id}")
+
+@scope.command("remove", examples=["paddock user scope remove ann email:send"])
+@person_name_argument
+@scopes_argument
+@options.tenant
+@options.as_json
+def remove_scopes(name: str, scopes: tuple[str, ...], *, tenant: str, as_json: bool) -> None:
+    """Revoke scopes of a person. Their API keys lose them at once."""
+    _change_rights(name, "scopes", scopes, remove=True, tenant=tenant, as_json=as_json)
 
 
 @app.command("disable", examples=["paddock user disable ann"])
@@ -183,54 +177,6 @@ def disable(name: str, *, tenant: str, as_json: bool) -> None:
 def enable(name: str, *, tenant: str, as_json: bool) -> None:
     """Let a disabled person act again."""
     _set_disabled(name, False, tenant=tenant, as_json=as_json)
-
-
-@app.command("sessions", examples=["paddock user sessions", "paddock user sessions ann --json"])
-@click.argument("name", required=False, help="Only of this person.")
-@options.tenant
-@options.as_json
-def sessions_(name: str | None, *, tenant: str, as_json: bool) -> None:
-    """List who is signed in at the console, and since when."""
-    from dataclasses import asdict
-
-    from paddock.principals.people import require_person
-    from paddock.principals.sessions import list_sessions
-    from paddock.principals.tenants import require_tenant
-
-    subject = None
-    if name is not None:
-        subject = name if name.startswith("local:") else read_store(lambda tx: require_person(tx, tenant, name)).id
-    rows = read_store(lambda tx: require_tenant(tx, tenant) and list_sessions(tx, tenant, datetime.now(UTC), subject))
-    if as_json:
-        print_json({"tenant": tenant, "sessions": [asdict(row) for row in rows]})
-    elif rows:
-        cells = [[row.id, row.subject, row.via, row.opened_at[:16], row.seen_at[:16]] for row in rows]
-        for line in format_table(["SESSION", "WHO", "VIA", "SINCE", "LAST SEEN"], cells):
-            print_result(line)
-    else:
-        print_message("nobody is signed in")
-
-
-@app.command("sign-out", examples=["paddock user sign-out ann"])
-@click.argument("who", metavar="WHO", help="A person, local:NAME, or one session by its id.")
-@options.tenant
-@options.as_json
-def sign_out(who: str, *, tenant: str, as_json: bool) -> None:
-    """Sign somebody out at the console, everywhere, links to sign in too; or end one session. It holds at once."""
-    from paddock.principals.login_links import void_links_for
-    from paddock.principals.people import require_person
-    from paddock.principals.sessions import ConsoleSession, end_all_sessions, end_session
-
-    def unit(change: AuditedTransaction) -> list[ConsoleSession]:
-        if who.startswith("ses_"):
-            return [end_session(change, who)]
-        subject = who if who.startswith("local:") else require_person(change.tx, change.tenant, who).id
-        void_links_for(change, subject)
-        return end_all_sessions(change, subject)
-
-    ended = change_store(tenant, unit)
-    count = "1 session" if len(ended) == 1 else f"{len(ended)} sessions"
-    report_change(as_json, f"ended {count}", tenant=tenant, ended=[session.id for session in ended])
 
 
 @app.command("remove", examples=["paddock user remove ann --yes"])
@@ -253,20 +199,6 @@ def remove(name: str, *, tenant: str, yes: bool, as_json: bool) -> None:
     )
     person = remove_with_approvals(tenant, lambda change, unit: remove_person(change, unit, name))
     report_change(as_json, f"removed {person.id}", name=person.name, tenant=person.tenant, removed=True)
-
-
-def _resolve_issuer(option: str | None) -> str:
-    """Return the issuer of the identity provider: the named one, or that of the settings."""
-    from paddock.cli.client.one_shot import open_for_read
-    from paddock.core.errors import OperatorError
-
-    with open_for_read() as host:
-        issuer = option or host.loaded.settings.oidc.issuer
-    if issuer is None:
-        raise OperatorError(
-            "no identity provider is set", code="oidc.no_issuer", hint="name it with --issuer, or set oidc.issuer"
-        )
-    return issuer
 
 
 def _change_rights(

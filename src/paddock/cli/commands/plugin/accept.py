@@ -98,7 +98,7 @@ def _select_definitions(
         raise NotFound(
             f"{plugin} lists no {kind or 'tool'} {tool!r}",
             code="definition.not_found",
-            hint=f"see what it lists: paddock plugin info {plugin}",
+            hint=f"see what it lists: paddock plugin show {plugin}",
         )
     bad = next((review.row for review in matching if review.row.standing is DefinitionStatus.BAD), None)
     if bad is not None:

@@ -183,7 +183,7 @@ def _escape_character(character: str) -> str:
     help="The package directory.",
 )
 @click.option(
-    "--key", type=click.Path(path_type=Path), required=True, help="Your private key, made with 'paddock key new'."
+    "--key", type=click.Path(path_type=Path), required=True, help="Your private key, made with 'paddock key add'."
 )
 @options.as_json
 def sign(directory: Path, *, key: Path, as_json: bool) -> None:

@@ -59,7 +59,7 @@ def resources(name: str, uri: str | None, *, tenant: str, as_json: bool) -> None
 def prompts(name: str, prompt: str | None, *, params: str, tenant: str, as_json: bool) -> None:
     """List the prompts of a plugin, or fill one of them in."""
     from paddock.cli.client.api_client import open_client, path_segment, plugin_path
-    from paddock.cli.commands.call import read_parameters
+    from paddock.cli.commands.call.make import read_parameters
 
     address = f"{plugin_path(name)}/prompts"
     body = {} if prompt is None else {"arguments": read_parameters(params, prompt)}

@@ -8,6 +8,7 @@ _HERE = "paddock.cli.commands.plugin"
 
 app = LazyGroup(
     "plugin",
+    aliases={"info": "show", "uninstall": "remove"},
     help="Check, install, upgrade, pin, enable and remove plugins.",
     table={
         "new": LazyCommand(f"{_HERE}.new:new"),
@@ -18,9 +19,9 @@ app = LazyGroup(
         "install": LazyCommand(f"{_HERE}.install:install"),
         "upgrade": LazyCommand(f"{_HERE}.install:upgrade"),
         "rollback": LazyCommand(f"{_HERE}.install:rollback"),
-        "uninstall": LazyCommand(f"{_HERE}.install:uninstall"),
-        "list": LazyCommand(f"{_HERE}.info:list_"),
-        "info": LazyCommand(f"{_HERE}.info:info"),
+        "remove": LazyCommand(f"{_HERE}.install:remove"),
+        "list": LazyCommand(f"{_HERE}.show:list_"),
+        "show": LazyCommand(f"{_HERE}.show:show"),
         "logs": LazyCommand(f"{_HERE}.logs:logs"),
         "tools": LazyCommand(f"{_HERE}.tools:tools"),
         "resources": LazyCommand(f"{_HERE}.documents:resources"),
@@ -32,6 +33,6 @@ app = LazyGroup(
         "alias": LazyCommand(f"{_HERE}.enable:alias"),
         "accept": LazyCommand(f"{_HERE}.accept:accept"),
         "configure": LazyCommand(f"{_HERE}.configure:configure"),
-        "knobs": LazyCommand(f"{_HERE}.knobs:knobs"),
+        "knob": LazyCommand(f"{_HERE}.knob:knob"),
     },
 )

@@ -321,30 +321,30 @@ def rollback(name: str, *, to: str | None, grant: tuple[str, ...], yes: bool, as
         print_json(value | ({"runtime": runtime} if runtime else {}))
 
 
-@command("uninstall", examples=["paddock plugin uninstall notes --yes"])
+@command("remove", examples=["paddock plugin remove notes --yes"])
 @click.argument("name", help="The installed plugin.")
 @click.option("--version", help="Remove only this version.")
 @click.option("--force", is_flag=True, help="Also when it is pinned.")
 @options.yes
 @options.as_json
-def uninstall(name: str, *, version: str | None, force: bool, yes: bool, as_json: bool) -> None:
+def remove(name: str, *, version: str | None, force: bool, yes: bool, as_json: bool) -> None:
     """Remove a plugin: all its versions, files, grants, data and configuration."""
     from paddock.cli.client.one_shot import apply_removals, clean_up_killed_commands, open_for_read
     from paddock.cli.output.consent_prompt import confirm
-    from paddock.plugins.manage import remove
+    from paddock.plugins.manage import remove as removal
     from paddock.plugins.store.purge import pending_purges
 
-    retype = f"paddock plugin uninstall {name}" + (f" --version {version}" if version else "")
+    retype = f"paddock plugin remove {name}" + (f" --version {version}" if version else "")
     subject = f"version {version} of {name}" if version else f"{name} with all its versions, data and configuration"
     with open_for_read() as host:
         clean_up_killed_commands(host)
-        remove.check_removable(host.plugins, name, force=force or version is not None)
+        removal.check_removable(host.plugins, name, force=force or version is not None)
         confirm(f"Remove {subject}?", yes=yes, retype=retype)
         if version is not None:
-            remove.uninstall_version(host.plugins, name, version, force=force)
+            removal.uninstall_version(host.plugins, name, version, force=force)
             removed = name
         else:
-            removed = remove.uninstall(host.plugins, name, force=force).name
+            removed = removal.uninstall(host.plugins, name, force=force).name
         apply_removals(host)
         purge_pending = version is None and removed in pending_purges(host.plugins)
     if as_json:

@@ -40,7 +40,7 @@ def test(directory: Path, *, effects: bool, config: str, secret: tuple[str, ...]
     input schemas, or with values made from them.
     """
     from paddock.cli.client.event_loop import run_async
-    from paddock.cli.commands.call import read_parameters
+    from paddock.cli.commands.call.make import read_parameters
 
     with tempfile.TemporaryDirectory(prefix="paddock-test-", ignore_cleanup_errors=True) as home:
         name, version, results = run_async(

@@ -74,7 +74,7 @@ def _print_all_tools(recorded: Mapping[str, Any]) -> None:
         _print_tool(recorded["name"], tool, MAX_DESCRIPTION_LINES)
     if len(tools) > MAX_TOOLS:
         print_message(f"and {len(tools) - MAX_TOOLS} more, which --json prints")
-    print_suspicious_text(recorded["hints"], f"paddock plugin info {recorded['name']}")
+    print_suspicious_text(recorded["hints"], f"paddock plugin show {recorded['name']}")
     if not recorded["known"]:
         print_message(_unknown_tools_hint(recorded["name"]))
     elif not tools:

@@ -25,14 +25,14 @@ _CAGE_ERROR_HINTS: Final = (
     ),
     (
         re.compile(r"\b(?:EROFS|EACCES)\b|read-?only (?:file ?system|database)|permission denied", re.IGNORECASE),
-        "it may write only where it was granted, which 'paddock plugin info {0}' shows; give it a folder, "
+        "it may write only where it was granted, which 'paddock plugin show {0}' shows; give it a folder, "
         "and tell it to write there: {more}",
         "write:fs:FOLDER",
         "",
     ),
     (
         re.compile(r"\bENOENT\b|no such file or directory", re.IGNORECASE),
-        "it sees only the files it was granted, which 'paddock plugin info {0}' shows; show it more: {more}",
+        "it sees only the files it was granted, which 'paddock plugin show {0}' shows; show it more: {more}",
         "read:fs:FOLDER",
         "",
     ),
@@ -43,7 +43,7 @@ _CAGE_ERROR_HINTS: Final = (
             r"|connection (?:issue|error|refused)|connection attempts failed",
             re.IGNORECASE,
         ),
-        "it reaches only the hosts it was granted, which 'paddock plugin info {0}' shows; give it one: {more}",
+        "it reaches only the hosts it was granted, which 'paddock plugin show {0}' shows; give it one: {more}",
         "net:HOST:PORT",
         "",
     ),

@@ -1,4 +1,4 @@
-"""`paddock calls …`: look at, follow, answer and cancel the daemon's calls."""
+"""`paddock call …`: look at, follow, answer and cancel the daemon's calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from paddock.cli import options
-from paddock.cli.command import PaddockGroup
+from paddock.cli.command import command
 from paddock.cli.output.report import format_table, print_error, print_json, print_message, print_result, styled
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
@@ -16,13 +16,11 @@ from paddock.plugins.manage.repair_text import tenant_option
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient, ServerEvents
 
-app = PaddockGroup("calls", help="Look at, follow, answer and cancel the calls of a running daemon.")
-
 call_id_argument = click.argument("call_id", metavar="ID", help="What `paddock call --detach` printed.")
 _DAEMON_PURPOSE = "looking at its calls"
 
 
-@app.command("list", examples=["paddock calls list --json"])
+@command("list", examples=["paddock call list --json"])
 @click.option(
     "--lines", "-n", "limit", type=click.IntRange(min=1, max=1_000), default=20, help="How many of the last calls."
 )
@@ -47,7 +45,7 @@ def list_(*, limit: int, tenant: str, as_json: bool) -> None:
         print_result(line)
 
 
-@app.command("show", examples=["paddock calls show ID --json"])
+@command("show", examples=["paddock call show ID --json"])
 @call_id_argument
 @options.tenant
 @options.as_json
@@ -86,7 +84,7 @@ def show(call_id: str, *, tenant: str, as_json: bool) -> None:
         print_error(error_from_problem(error))
 
 
-@app.command("follow", examples=["paddock calls follow ID"])
+@command("follow", examples=["paddock call follow ID"])
 @call_id_argument
 @click.option(
     "--answers", metavar="JSON", help="What to answer when it asks, as for `paddock call`; @FILE reads a file."
@@ -114,18 +112,18 @@ def follow(call_id: str, *, answers: str | None, tenant: str, as_json: bool) -> 
                 ApprovalPrompt(wait=True, has_daemon=True, tenant=tenant, own_call=False),
             )
     except KeyboardInterrupt:
-        print_message(f"the call goes on; end it with: paddock calls cancel {call_id}{tenant_option(tenant)}")
+        print_message(f"the call goes on; end it with: paddock call cancel {call_id}{tenant_option(tenant)}")
         raise
     print_json(call if as_json else call["result"])
 
 
-@app.command("answer", examples=["""paddock calls answer ID '{"colour": "red"}'"""])
+@command("answer", examples=["""paddock call answer ID '{"colour": "red"}'"""])
 @call_id_argument
 @click.argument("given", metavar="ANSWER", help="A JSON object; true (I was there) or false (no); @FILE reads a file.")
 @options.tenant
 @options.as_json
 def answer(call_id: str, given: str, *, tenant: str, as_json: bool) -> None:
-    """Answer what a call asks: the question that has waited longest. `paddock calls show ID` shows it."""
+    """Answer what a call asks: the question that has waited longest. `paddock call show ID` shows it."""
     from paddock.cli.client.api_client import path_segment, require_daemon
     from paddock.cli.output.question_prompt import build_answer, print_open_question, read_answer_argument
 
@@ -137,7 +135,7 @@ def answer(call_id: str, given: str, *, tenant: str, as_json: bool) -> None:
         raise NotFound(
             "the call asks nothing",
             code="question.not_found",
-            hint=f"see how it is doing: paddock calls show {call_id}{tenant_option(tenant)}",
+            hint=f"see how it is doing: paddock call show {call_id}{tenant_option(tenant)}",
         )
     first, *rest = open_questions
     call = daemon.post(f"{address}/questions/{first['id']}", build_answer(first, value))
@@ -149,7 +147,7 @@ def answer(call_id: str, given: str, *, tenant: str, as_json: bool) -> None:
         print_open_question(question)
 
 
-@app.command("cancel", examples=["paddock calls cancel ID"])
+@command("cancel", examples=["paddock call cancel ID"])
 @call_id_argument
 @options.tenant
 @options.as_json

@@ -1,4 +1,4 @@
-"""`paddock run doubt resolve`: a person decides the unknown outcome of a call, after seeing what it was about."""
+"""`paddock call unresolved resolve`: a person decides the unknown outcome of a call, after seeing what it was about."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
 unresolved_call_argument = click.argument(
-    "call", metavar="CALL", help="The call's id, as `paddock run doubt list` shows it."
+    "call", metavar="CALL", help="The call's id, as `paddock call unresolved list` shows it."
 )
 
 _VERDICT_OPTIONS = "--happened / --not-happened"
 
 
 @command(
-    "resolve", examples=["paddock run doubt resolve CALL --happened", "paddock run doubt resolve CALL --not-happened"]
+    "resolve",
+    examples=["paddock call unresolved resolve CALL --happened", "paddock call unresolved resolve CALL --not-happened"],
 )
 @unresolved_call_argument
 @click.option("--happened", is_flag=True, help="Its effect has happened: nobody makes it again.")
@@ -84,7 +85,7 @@ def _confirm_resolution(record: Mapping[str, Any], call: str, tenant: str, *, ye
         print_message(f"  {'key':12} {printable(record['key'], 300)}")
         print_call_values(record, print_message)
     question = "Has it not happened? Whoever comes with its key makes it again, and it happens twice if it has."
-    retype = f"paddock run doubt resolve {call} --not-happened{tenant_option(tenant)}"
+    retype = f"paddock call unresolved resolve {call} --not-happened{tenant_option(tenant)}"
     confirm(
         question, yes=yes, retype=retype, details={"call_id": call, "key": record["key"], "params": record["params"]}
     )

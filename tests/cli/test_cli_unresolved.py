@@ -1,4 +1,4 @@
-"""`paddock run doubt`: a person finds out what became of a call whose host was killed, and says so."""
+"""`paddock call unresolved`: a person finds out what became of a call whose host was killed, and says so."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ def test_a_call_whose_host_was_killed_is_in_doubt_until_somebody_says_what_becam
         running.stop(signal.SIGKILL)
 
     with daemon(paddock):
-        (doubt,) = paddock("run", "doubt", "list", "--json").json["doubts"]
+        (doubt,) = paddock("call", "unresolved", "list", "--json").json["doubts"]
         assert (doubt["call_id"], doubt["key"], doubt["state"]) == (made, "k1", "in_doubt")
         assert paddock(*again, code=1).error["code"] == "effect.in_doubt"
-        assert "the host that made it is gone" in paddock("run", "doubt", "show", made).out
+        assert "the host that made it is gone" in paddock("call", "unresolved", "show", made).out
         explained = paddock("explain", made).out
         assert "it may have happened, and nobody knows." in explained.splitlines()[0]
         assert "whether it has happened is not known: the host that made it is gone; a person has to look" in explained
 
-        said = paddock("run", "doubt", "resolve", made, "--happened", "--result", '{"added": 1}')
+        said = paddock("call", "unresolved", "resolve", made, "--happened", "--result", '{"added": 1}')
         assert "notes add has happened" in said.err
         assert "it was in doubt; local:" in (first := paddock("explain", made).out.splitlines()[0])
         assert first.endswith(" said that it has happened.")
         assert paddock("explain", made, "--json").json["calls"][0]["status"] == "succeeded"
         replayed = paddock(*again).json
         assert (replayed["result"], replayed["replay_of"]) == ({"added": 1}, made)
-        assert paddock("run", "doubt", "resolve", made, "--happened", "--json", code=1).error["code"] == (
+        assert paddock("call", "unresolved", "resolve", made, "--happened", "--json", code=1).error["code"] == (
             "effect.not_in_doubt"
         )
     types = [entry["type"] for entry in paddock("ledger", "show", made, "--json").json["entries"]]
@@ -91,7 +91,7 @@ def test_a_call_whose_command_was_killed_is_listed_at_once_and_needs_no_daemon(
         eventually(begun.exists, "the plugin has begun")
         command.kill()
 
-    (doubt,) = paddock("run", "doubt", "list", "--json").json["doubts"]
+    (doubt,) = paddock("call", "unresolved", "list", "--json").json["doubts"]
     assert doubt["key"] == "k1"
     assert paddock(*again, code=1).error["code"] == "effect.in_doubt"
 
@@ -103,15 +103,18 @@ def test_what_is_in_doubt_is_listed_a_page_at_a_time_the_oldest_first(paddock: P
             database.write(lambda tx, number=number: lost(tx, number))
 
     listed = list[str]()
-    page = paddock("run", "doubt", "list", "--lines", "2", "--json").json
+    page = paddock("call", "unresolved", "list", "--lines", "2", "--json").json
     while page["next"]:
         listed += [one["call_id"] for one in page["doubts"]]
-        page = paddock("run", "doubt", "list", "-n", "2", "--after", page["next"], "--json").json
+        page = paddock("call", "unresolved", "list", "-n", "2", "--after", page["next"], "--json").json
     listed += [one["call_id"] for one in page["doubts"]]
 
     assert listed == [f"call_{number}" for number in range(5)]
-    assert "there may be more: --after call_1" in paddock("run", "doubt", "list", "-n", "2").err
-    assert paddock("run", "doubt", "list", "--after", "nothing", "--json", code=3).error["code"] == "effect.not_found"
+    assert "there may be more: --after call_1" in paddock("call", "unresolved", "list", "-n", "2").err
+    assert (
+        paddock("call", "unresolved", "list", "--after", "nothing", "--json", code=3).error["code"]
+        == "effect.not_found"
+    )
 
 
 FALLS = """
@@ -151,24 +154,24 @@ def test_whoever_says_that_it_has_not_happened_sees_what_may_happen_twice_and_sa
     falling: Paddock,
 ) -> None:
     call = doubted(falling, "add", "k1")
-    resolve = ("run", "doubt", "resolve", call)
+    resolve = ("call", "unresolved", "resolve", call)
 
     assert "say which of the two it is" in falling.quickly(*resolve, "--happened", "--not-happened", code=2).err
     assert "say which of the two it is" in falling.quickly(*resolve, code=2).err
     asked = falling.quickly(*resolve, "--not-happened", "--json", code=4)
     assert asked.error["details"] == {"call_id": call, "key": "k1", "params": {"text": "milk"}}
-    assert asked.error["hint"].endswith(f"paddock run doubt resolve {call} --not-happened --yes")
+    assert asked.error["hint"].endswith(f"paddock call unresolved resolve {call} --not-happened --yes")
     screen = falling.on_terminal(*resolve, "--not-happened", answers=["n"], code=4)
     assert '"text": "milk"' in screen and "k1" in screen and "it happens twice if it has" in screen
-    assert len(falling.quickly("run", "doubt", "list", "--json").json["doubts"]) == 1, "nothing was changed"
+    assert len(falling.quickly("call", "unresolved", "list", "--json").json["doubts"]) == 1, "nothing was changed"
 
     assert "notes add has not happened" in falling.on_terminal(*resolve, "--not-happened", answers=["y"])
-    assert falling.quickly("run", "doubt", "list", "--json").json["doubts"] == []
+    assert falling.quickly("call", "unresolved", "list", "--json").json["doubts"] == []
 
 
 def test_a_result_that_somebody_gives_is_one_that_the_callable_promises(falling: Paddock, tmp_path: Path) -> None:
     call, silent = doubted(falling, "add", "k1"), doubted(falling, "add", "k2")
-    resolve = ("run", "doubt", "resolve", call, "--happened", "--result")
+    resolve = ("call", "unresolved", "resolve", call, "--happened", "--result")
 
     wrong = falling.quickly(*resolve, '{"added": "one"}', "--json", code=6).error
     assert [(one["path"], one["message"]) for one in wrong["errors"]] == [("added", "expected integer, found string")]
@@ -177,9 +180,9 @@ def test_a_result_that_somebody_gives_is_one_that_the_callable_promises(falling:
 
     (tmp_path / "result.json").write_text('{"added": 1}')
     assert "gets null" not in falling.quickly(*resolve, f"@{tmp_path}/result.json").err
-    assert falling.quickly("run", "doubt", "show", call, "--json").json["result"] == {"added": 1}
+    assert falling.quickly("call", "unresolved", "show", call, "--json").json["result"] == {"added": 1}
     assert "whoever asks again with its key gets null" in (
-        falling.quickly("run", "doubt", "resolve", silent, "--happened").err
+        falling.quickly("call", "unresolved", "resolve", silent, "--happened").err
     )
 
 
@@ -188,29 +191,29 @@ def test_what_is_in_doubt_is_shown_with_its_key_with_how_it_is_found_out_and_aft
 ) -> None:
     alone, found_out = doubted(falling, "add", "k1"), doubted(falling, "send", "k2")
 
-    listed = falling.quickly("run", "doubt", "list").out.splitlines()
+    listed = falling.quickly("call", "unresolved", "list").out.splitlines()
     assert [heading in listed[0] for heading in ("KEY", "RECOVERY", "WHY")] == [True] * 3
     assert all(word in listed[1] for word in (alone, "k1", "none", "notes ended before it answered"))
     assert all(word in listed[2] for word in (found_out, "k2", "native_key"))
-    shown = falling.quickly("run", "doubt", "show", found_out)
+    shown = falling.quickly("call", "unresolved", "show", found_out)
     assert "finding out  not tried yet" in shown.out
     assert "a daemon finds out by itself, and none runs for this home: paddock serve" in shown.err
-    assert "by itself" not in falling.quickly("run", "doubt", "show", alone).err
+    assert "by itself" not in falling.quickly("call", "unresolved", "show", alone).err
 
     with daemon(falling):
         eventually(lambda: searched(falling, found_out)["last_error"], "it was tried in vain")
         assert searched(falling, found_out)["last_error"] == "plugin.unavailable"
-        shown = falling.quickly("run", "doubt", "show", found_out)
+        shown = falling.quickly("call", "unresolved", "show", found_out)
         assert "plugin.unavailable" in shown.out
         assert "the daemon finds out by itself" in shown.err
 
-    falling.quickly("run", "doubt", "resolve", alone, "--not-happened", "--yes")
-    falling.quickly("run", "doubt", "resolve", found_out, "--happened", "--result", '{"added": 1}')
-    over = falling.quickly("run", "doubt", "list", "--resolved", "-n", "1", "--json").json
+    falling.quickly("call", "unresolved", "resolve", alone, "--not-happened", "--yes")
+    falling.quickly("call", "unresolved", "resolve", found_out, "--happened", "--result", '{"added": 1}')
+    over = falling.quickly("call", "unresolved", "list", "--resolved", "-n", "1", "--json").json
     assert [(one["call_id"], one["state"], one["params"]) for one in over["doubts"]] == [
         (found_out, "succeeded", {"text": "milk"})
     ]
-    rest = falling.quickly("run", "doubt", "list", "--resolved", "--after", over["next"]).out
+    rest = falling.quickly("call", "unresolved", "list", "--resolved", "--after", over["next"]).out
     assert alone in rest and "has not happened, says local:" in rest and found_out not in rest
 
 
@@ -225,15 +228,18 @@ def test_what_is_in_doubt_is_told_by_doctor_by_the_numbers_and_by_a_daemon_that_
 
     found = effects_of(falling)
     assert (found["status"], found["code"]) == ("warn", "effect.in_doubt")
-    assert (found["found"], found["fix"]) == ("1 call may have happened, and nobody knows", "paddock run doubt list")
+    assert (found["found"], found["fix"]) == (
+        "1 call may have happened, and nobody knows",
+        "paddock call unresolved list",
+    )
     with falling.start("serve") as process:
         assert process.stderr is not None
         line = next(line for line in process.stderr if "nobody knows" in line)
         process.terminate()
         process.communicate()
-    assert line == "! 1 call may have happened, and nobody knows: paddock run doubt list\n"
+    assert line == "! 1 call may have happened, and nobody knows: paddock call unresolved list\n"
 
-    falling.quickly("run", "doubt", "resolve", call, "--happened")
+    falling.quickly("call", "unresolved", "resolve", call, "--happened")
     assert effects_of(falling)["status"] == "ok"
 
 
@@ -252,7 +258,7 @@ def metric(running: Daemon) -> str:
 
 
 def searched(paddock: Paddock, call: str) -> dict[str, Any]:
-    return paddock.quickly("run", "doubt", "show", call, "--json").json["search"]
+    return paddock.quickly("call", "unresolved", "show", call, "--json").json["search"]
 
 
 def lost(tx: Transaction, number: int) -> None:

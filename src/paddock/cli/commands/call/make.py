@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 )
 @options.tenant
 @options.as_json
-def call(
+def make(
     name: str,
     *,
     params: str,
@@ -147,7 +147,7 @@ def _print_detached(call: dict[str, Any], tenant: str, *, as_json: bool) -> None
         print_json(call)
         return
     print_result(call["call_id"])
-    print_message(f"wait for it: paddock calls follow {call['call_id']}{tenant_option(tenant)}")
+    print_message(f"wait for it: paddock call follow {call['call_id']}{tenant_option(tenant)}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`paddock approvals`, and calls that wait for a person: asked at the terminal, left without one, and gone on with."""
+"""`paddock approval`, and calls that wait for a person: asked at the terminal, left without one, and gone on with."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def held(paddock: Paddock, *words: object) -> dict[str, Any]:
 
 
 def state(paddock: Paddock, approval: str) -> str:
-    return paddock("approvals", "show", approval, "--json").json["state"]
+    return paddock("approval", "show", approval, "--json").json["state"]
 
 
 # --- without a terminal ---------------------------------------------------------------------------------------------
@@ -70,8 +70,8 @@ def test_a_call_that_needs_a_yes_is_left_with_its_id_and_the_line_that_approves_
     waits = said.error["details"]
     assert said.error["code"] == "approval_required"
     assert (waits["preview"]["params"], waits["preview"]["says"]) == ({"to": "bob"}, "Does send")
-    assert f"→ approve it: paddock approvals approve {waits['approval']}" in said.err
-    then = f"paddock calls follow {waits['call_id']}" if way == "served" else "makes the call and prints its result"
+    assert f"→ approve it: paddock approval approve {waits['approval']}" in said.err
+    then = f"paddock call follow {waits['call_id']}" if way == "served" else "makes the call and prints its result"
     assert then in said.err
     assert "token" not in str(waits)
 
@@ -80,33 +80,33 @@ def test_a_call_that_needs_a_yes_is_left_with_its_id_and_the_line_that_approves_
 def test_what_waits_is_listed_shown_and_denied(caller: Paddock) -> None:
     waits = held(caller)
 
-    (line,) = (line for line in caller("approvals", "list").out.splitlines() if waits["approval"] in line)
+    (line,) = (line for line in caller("approval", "list").out.splitlines() if waits["approval"] in line)
     assert line.split()[1:5] == ["pending", "action", "mail", "send"]
-    shown = caller("approvals", "show", waits["approval"])
+    shown = caller("approval", "show", waits["approval"])
     assert "it sends messages to the outside" in shown.err
     assert "it says of itself  Does send" in shown.err
     assert '"to": "bob"' in shown.err
     assert "1 of role:approver or role:operator" in shown.err
-    assert waits["approval"] in [one["id"] for one in caller("approvals", "list", "--json").json["approvals"]]
+    assert waits["approval"] in [one["id"] for one in caller("approval", "list", "--json").json["approvals"]]
 
-    assert "--yes" in caller("approvals", "deny", waits["approval"], code=4).err
-    said = caller("approvals", "deny", waits["approval"], "-y", "-m", "not to him")
+    assert "--yes" in caller("approval", "deny", waits["approval"], code=4).err
+    said = caller("approval", "deny", waits["approval"], "-y", "-m", "not to him")
     assert f"denied {waits['approval']}" in said.err
-    assert waits["approval"] not in caller("approvals", "list").out
-    everything = caller("approvals", "list", "--all", "--json").json["approvals"]
+    assert waits["approval"] not in caller("approval", "list").out
+    everything = caller("approval", "list", "--all", "--json").json["approvals"]
     (ended,) = (one for one in everything if one["id"] == waits["approval"])
     assert (ended["state"], ended["answers"][0]["comment"]) == ("denied", "not to him")
-    assert "said no: not to him" in caller("approvals", "show", waits["approval"]).err
+    assert "said no: not to him" in caller("approval", "show", waits["approval"]).err
 
 
 def test_approving_without_a_daemon_makes_the_call_and_prints_its_result(alone: Paddock) -> None:
     waits = held(alone)
 
-    said = alone("approvals", "approve", waits["approval"], "-y", "-m", "fine")
+    said = alone("approval", "approve", waits["approval"], "-y", "-m", "fine")
 
     assert said.json == {"sent": "bob"}
     assert f"the call was made: paddock explain {waits['call_id']}" in said.err
-    assert alone("approvals", "approve", waits["approval"], "-y", "--json", code=1).error["code"] == "approval.consumed"
+    assert alone("approval", "approve", waits["approval"], "-y", "--json", code=1).error["code"] == "approval.consumed"
     told = alone("explain", waits["call_id"]).out
     assert told.startswith(f"local:{user_name(os.geteuid())} called mail.send on ")
     assert "said yes: fine" in told
@@ -116,7 +116,7 @@ def test_approving_without_a_daemon_makes_the_call_and_prints_its_result(alone: 
 def test_with_json_the_answer_is_one_document_with_the_call_in_it(alone: Paddock) -> None:
     waits = held(alone)
 
-    said = alone("approvals", "approve", waits["approval"], "-y", "--params", '{"to": "cleo"}', "--json").json
+    said = alone("approval", "approve", waits["approval"], "-y", "--params", '{"to": "cleo"}', "--json").json
 
     assert (said["state"], said["replaces"]) == ("consumed", waits["approval"])
     assert said["call"]["result"] == {"sent": "cleo"}
@@ -126,7 +126,7 @@ def test_with_json_the_answer_is_one_document_with_the_call_in_it(alone: Paddock
 def test_a_call_that_fails_after_the_yes_is_told_as_any_failure(alone: Paddock) -> None:
     waits = held(alone, "call", "mail.send", "-p", '{"to": "nobody"}')
 
-    said = alone("approvals", "approve", waits["approval"], "-y", "--json", code=7)
+    said = alone("approval", "approve", waits["approval"], "-y", "--json", code=7)
 
     assert said.json["call"]["error"]["category"] == "plugin"
     assert "and the call failed" in said.err
@@ -137,12 +137,12 @@ def test_a_call_that_fails_after_the_yes_is_told_as_any_failure(alone: Paddock) 
 def test_parameters_that_do_not_fit_are_told_and_the_request_waits_on(caller: Paddock) -> None:
     waits = held(caller)
 
-    said = caller("approvals", "approve", waits["approval"], "-y", "-p", '{"to": 7}', "--json", code=6)
+    said = caller("approval", "approve", waits["approval"], "-y", "-p", '{"to": 7}', "--json", code=6)
 
     assert said.error["code"] == "invalid_params"
     assert "to: expected string, found integer" in said.err
     assert state(caller, waits["approval"]) == "pending"
-    edited = caller("approvals", "approve", waits["approval"], "-y", "-p", '{"to": "cleo"}').err
+    edited = caller("approval", "approve", waits["approval"], "-y", "-p", '{"to": "cleo"}').err
     assert f"with your parameters, replaced {waits['approval']}" in edited
     assert state(caller, waits["approval"]) == "voided"
 
@@ -152,9 +152,9 @@ def test_with_a_second_approver_a_call_says_that_another_has_to_answer_and_is_ta
     told = caller.quickly("user", "add", "second", "--role", "approver").err
     waits = caller(*TO_BOB, "--json", code=4)
     approval = waits.error["details"]["approval"]
-    refused = caller("approvals", "approve", approval, "-y", code=5).err
-    taken_back = caller("approvals", "deny", approval, "-y").err
-    removed = caller.quickly("user", "role", "second", "approver", "--remove").err
+    refused = caller("approval", "approve", approval, "-y", code=5).err
+    taken_back = caller("approval", "deny", approval, "-y").err
+    removed = caller.quickly("user", "role", "remove", "second", "approver").err
 
     assert "nobody approves what they asked for" in told
     assert "nobody approves" not in removed
@@ -169,48 +169,53 @@ def test_with_a_second_approver_a_call_says_that_another_has_to_answer_and_is_ta
 @both_ways
 def test_a_yes_that_lasts_is_asked_for_once_until_it_is_revoked(caller: Paddock) -> None:
     waits = held(caller, *ODD)
-    given = caller("approvals", "approve", waits["approval"], "--always", "-y").err
+    given = caller("approval", "approve", waits["approval"], "--always", "-y").err
     eventually(lambda: state(caller, waits["approval"]) == "consumed", "it was never made")
 
     assert caller(*ODD).json == {"odd": True}
-    (standing,) = caller("approvals", "list", "--standing", "--json").json["standing"]
-    assert f"to end it: paddock approvals revoke {standing['id']}" in given
-    (line,) = (line for line in caller("approvals", "list", "--standing").out.splitlines() if standing["id"] in line)
+    (standing,) = caller("approval", "standing", "list", "--json").json["standing"]
+    assert f"to end it: paddock approval standing remove {standing['id']}" in given
+    (line,) = (line for line in caller("approval", "standing", "list").out.splitlines() if standing["id"] in line)
     assert line.split()[2:6] == ["mail", "odd", "tool", "always"]
     assert (
         f"made it a yes for this tool until it is revoked ({standing['id']})" in caller("explain", standing["id"]).out
     )
-    assert "is good for nothing any more" in caller("approvals", "revoke", standing["id"]).err
-    assert "was revoked already, at 20" in caller("approvals", "revoke", standing["id"]).err
-    assert "no yes lasts" in caller("approvals", "list", "--standing").err
-    everything = caller("approvals", "list", "--standing", "--all")
+    assert "is good for nothing any more" in caller("approval", "standing", "remove", standing["id"]).err
+    assert "was revoked already, at 20" in caller("approval", "standing", "remove", standing["id"]).err
+    assert "no standing approvals" in caller("approval", "standing", "list").err
+    everything = caller("approval", "standing", "list", "--all")
     assert "REVOKED" in everything.out
     assert standing["id"] in everything.out
     again = held(caller, *ODD)
-    caller("approvals", "deny", again["approval"], "-y")
+    caller("approval", "deny", again["approval"], "-y")
 
 
 @both_ways
 def test_what_cannot_be_answered_so_says_why(caller: Paddock) -> None:
     waits = held(caller)
 
-    always = caller("approvals", "approve", waits["approval"], "--always", "-y", "--json", code=5)
-    session = caller("approvals", "approve", waits["approval"], "--session", "--always", "-y", code=2)
-    plugin = caller("approvals", "approve", waits["approval"], "--plugin", "-y", code=2)
+    always = caller("approval", "approve", waits["approval"], "--always", "-y", "--json", code=5)
+    session = caller("approval", "approve", waits["approval"], "--session", "--always", "-y", code=2)
+    plugin = caller("approval", "approve", waits["approval"], "--plugin", "-y", code=2)
     assert "--session or --always" in plugin.err
     assert always.error["code"] == "approval.not_rememberable"
     assert "approve it once" in always.err
     assert "one of --session and --always" in session.err
-    for words in (("show", "apr_0"), ("approve", "apr_0", "-y"), ("deny", "apr_0", "-y"), ("revoke", "sta_0")):
-        assert caller("approvals", *words, "--json", code=3).error["code"] == "approval.not_found"
+    for words in (
+        ("show", "apr_0"),
+        ("approve", "apr_0", "-y"),
+        ("deny", "apr_0", "-y"),
+        ("standing", "remove", "sta_0"),
+    ):
+        assert caller("approval", *words, "--json", code=3).error["code"] == "approval.not_found"
     assert state(caller, waits["approval"]) == "pending"
-    caller("approvals", "deny", waits["approval"], "-y")
+    caller("approval", "deny", waits["approval"], "-y")
     waits = held(caller, *ODD)
     assert (
         "--always without --plugin"
-        in caller("approvals", "approve", waits["approval"], "--always", "--plugin", "-y", code=5).err
+        in caller("approval", "approve", waits["approval"], "--always", "--plugin", "-y", code=5).err
     )
-    caller("approvals", "deny", waits["approval"], "-y")
+    caller("approval", "deny", waits["approval"], "-y")
 
 
 # --- with a daemon --------------------------------------------------------------------------------------------------
@@ -218,22 +223,22 @@ def test_what_cannot_be_answered_so_says_why(caller: Paddock) -> None:
 
 def test_a_call_goes_on_in_the_daemon_and_its_result_is_fetched(served: Paddock) -> None:
     waits = held(served)
-    looked = served("calls", "show", waits["call_id"])
+    looked = served("call", "show", waits["call_id"])
     assert "pending_approval" in looked.err
-    assert f"paddock approvals approve {waits['approval']}" in looked.err
+    assert f"paddock approval approve {waits['approval']}" in looked.err
 
-    said = served("approvals", "approve", waits["approval"], "-y")
+    said = served("approval", "approve", waits["approval"], "-y")
 
     assert said.out == ""
-    assert served("calls", "follow", waits["call_id"]).json == {"sent": "bob"}
-    assert served("calls", "show", waits["call_id"], "--json").json["status"] == "succeeded"
+    assert served("call", "follow", waits["call_id"]).json == {"sent": "bob"}
+    assert served("call", "show", waits["call_id"], "--json").json["status"] == "succeeded"
 
 
 def test_whoever_waits_gets_the_result_once_somebody_said_yes(served: Paddock) -> None:
     with served.start(*TO_BOB, "--wait") as process:
         assert process.stderr is not None
         approval = process.stderr.readline().split()[-1]
-        served("approvals", "approve", approval, "-y")
+        served("approval", "approve", approval, "-y")
         out, err = process.communicate(timeout=60)
 
     assert (process.returncode, err) == (0, "")
@@ -242,10 +247,10 @@ def test_whoever_waits_gets_the_result_once_somebody_said_yes(served: Paddock) -
 
 def test_whoever_waits_is_told_of_a_no(served: Paddock) -> None:
     waits = held(served)
-    with served.start("calls", "follow", waits["call_id"]) as process:
+    with served.start("call", "follow", waits["call_id"]) as process:
         assert process.stderr is not None
         assert waits["approval"] in process.stderr.readline()
-        served("approvals", "deny", waits["approval"], "-y", "-m", "not today")
+        served("approval", "deny", waits["approval"], "-y", "-m", "not today")
         _, err = process.communicate(timeout=60)
 
     assert process.returncode == 5
@@ -254,17 +259,17 @@ def test_whoever_waits_is_told_of_a_no(served: Paddock) -> None:
 
 def test_a_detached_call_waits_and_is_cancelled_with_its_request(served: Paddock) -> None:
     call = served(*TO_BOB, "--detach").out.strip()
-    eventually(lambda: "pending_approval" in served("calls", "show", call).err, "it never waited")
-    approval = served("calls", "show", call, "--json").json["approval"]["approval"]
+    eventually(lambda: "pending_approval" in served("call", "show", call).err, "it never waited")
+    approval = served("call", "show", call, "--json").json["approval"]["approval"]
 
-    served("calls", "cancel", call)
+    served("call", "cancel", call)
 
     assert state(served, approval) == "withdrawn"
 
 
 def test_a_call_that_takes_too_long_waits_for_nobody(served: Paddock) -> None:
     said = served(*TO_BOB, "--wait", "--timeout", "1.5", "--json", code=8)
-    approval = said.err.split("paddock approvals approve ")[1].split()[0]
+    approval = said.err.split("paddock approval approve ")[1].split()[0]
 
     assert said.error["code"] == "call.timeout"
     assert state(served, approval) == "withdrawn"
@@ -309,9 +314,9 @@ def test_at_a_terminal_no_ends_the_call(caller: Paddock) -> None:
 def test_at_a_terminal_anything_else_leaves_it_for_later(caller: Paddock, typed: str) -> None:
     screen = caller.on_terminal(*TO_BOB, answers=[typed], prompt=PROMPT, code=4)
 
-    approval = screen.split("paddock approvals approve ")[1].split()[0]
+    approval = screen.split("paddock approval approve ")[1].split()[0]
     assert state(caller, approval) == "pending"
-    caller("approvals", "deny", approval, "-y")
+    caller("approval", "deny", approval, "-y")
 
 
 @both_ways
@@ -320,8 +325,8 @@ def test_at_a_terminal_always_is_offered_where_a_yes_may_last(caller: Paddock) -
 
     assert "[a]lways, for this tool" in screen
     assert caller(*ODD).json == {"odd": True}
-    (standing,) = caller("approvals", "list", "--standing", "--json").json["standing"]
-    caller("approvals", "revoke", standing["id"])
+    (standing,) = caller("approval", "standing", "list", "--json").json["standing"]
+    caller("approval", "standing", "remove", standing["id"])
 
 
 @both_ways
@@ -329,7 +334,7 @@ def test_ctrl_c_at_the_question_takes_it_back(caller: Paddock) -> None:
     screen = caller.on_terminal(*TO_BOB, answers=[INTERRUPT], prompt=PROMPT, code=130)
 
     assert "interrupted" in screen
-    newest = caller("approvals", "list", "--all", "--json").json["approvals"][0]
+    newest = caller("approval", "list", "--all", "--json").json["approvals"][0]
     assert newest["state"] == "withdrawn"
 
 
@@ -337,10 +342,10 @@ def test_ctrl_c_at_the_question_takes_it_back(caller: Paddock) -> None:
 def test_an_answer_at_a_terminal_is_confirmed_once_more(caller: Paddock) -> None:
     waits = held(caller)
 
-    screen = caller.on_terminal("approvals", "approve", waits["approval"], answers=["n"], code=4)
+    screen = caller.on_terminal("approval", "approve", waits["approval"], answers=["n"], code=4)
     assert "it sends messages to the outside" in screen
     assert "nothing was answered" in screen
-    caller.on_terminal("approvals", "approve", waits["approval"], answers=["y"])
+    caller.on_terminal("approval", "approve", waits["approval"], answers=["y"])
     eventually(lambda: state(caller, waits["approval"]) == "consumed", "it was never made")
 
 
@@ -388,12 +393,12 @@ def test_whoever_waits_with_the_same_key_gets_what_came_of_the_yes(served: Paddo
     with served.start(*once, "--wait", "--json") as waiting:
         assert waiting.stderr is not None
         assert waits["approval"] in waiting.stderr.readline()
-        served("approvals", "approve", waits["approval"], "--yes")
+        served("approval", "approve", waits["approval"], "--yes")
         out, _ = waiting.communicate(timeout=PATIENCE)
 
     assert json.loads(out)["replay_of"] == waits["call_id"]
-    assert served("calls", "follow", detached, "--json").json["result"] == {"sent": "bob"}
-    assert "approve it" not in served("calls", "show", detached).err
+    assert served("call", "follow", detached, "--json").json["result"] == {"sent": "bob"}
+    assert "approve it" not in served("call", "show", detached).err
     assert f"answered from {waits['call_id']}; nothing was done" in served(*once).err
 
 
@@ -401,4 +406,4 @@ def test_without_a_daemon_nobody_is_let_believe_that_it_waits(alone: Paddock) ->
     said = alone(*TO_BOB, "--wait", code=4)
 
     assert "--wait needs a daemon to wait for a person, and none runs: paddock serve" in said.err
-    assert "paddock approvals approve apr_" in said.err
+    assert "paddock approval approve apr_" in said.err

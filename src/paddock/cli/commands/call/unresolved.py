@@ -1,4 +1,4 @@
-"""`paddock run doubt …`: calls whose outcome is unknown."""
+"""`paddock call unresolved …`: calls whose outcome is unknown."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import PaddockGroup
-from paddock.cli.commands import resolve
-from paddock.cli.commands.resolve import print_call_values, unresolved_call_argument
+from paddock.cli.commands.call import resolve
+from paddock.cli.commands.call.resolve import print_call_values, unresolved_call_argument
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
@@ -17,13 +17,13 @@ from paddock.plugins.manage.repair_text import tenant_option
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-unresolved_app = PaddockGroup("doubt", help="See calls that may have happened, and say whether they have.")
+app = PaddockGroup("unresolved", help="See calls that may have happened, and say whether they have.")
 
 _COLUMNS = ("CALL", "WHAT", "KEY", "STARTED", "BY", "RECOVERY", "WHY")
 _HIDDEN_WHEN_NARROW = ("BY", "STARTED", "RECOVERY", "KEY")  # on a narrow terminal
 
 
-@unresolved_app.command("list", examples=["paddock run doubt list --json", "paddock run doubt list --resolved"])
+@app.command("list", examples=["paddock call unresolved list --json", "paddock call unresolved list --resolved"])
 @click.option(
     "--resolved", is_flag=True, help="Instead, those of which is known by now what became of them, the latest first."
 )
@@ -51,7 +51,7 @@ def list_(*, resolved: bool, count: int, after: str | None, tenant: str, as_json
         print_result(line)
     if next_id:
         print_message(f"there may be more: --after {next_id}")
-    print_message(f"look at one: paddock run doubt show {unresolved[0]['call_id']}{tenant_option(tenant)}")
+    print_message(f"look at one: paddock call unresolved show {unresolved[0]['call_id']}{tenant_option(tenant)}")
 
 
 def _table_row(record: Mapping[str, Any]) -> list[str]:
@@ -68,7 +68,7 @@ def _resolution_text(record: Mapping[str, Any]) -> str:
     return f"{happened}, says {record['resolved_by'] or record['resolution']}"
 
 
-@unresolved_app.command("show", examples=["paddock run doubt show CALL"])
+@app.command("show", examples=["paddock call unresolved show CALL"])
 @unresolved_call_argument
 @options.tenant
 @options.as_json
@@ -102,8 +102,8 @@ def show(call: str, *, tenant: str, as_json: bool) -> None:
             else "a daemon finds out by itself, and none runs for this home: paddock serve;"
         )
     print_message(f"{'or ' if by_itself else ''}look whether it has happened, then say so:")
-    print_message(f"  paddock run doubt resolve {call} --happened{tenant_option(tenant)}")
-    print_message(f"  paddock run doubt resolve {call} --not-happened{tenant_option(tenant)}")
+    print_message(f"  paddock call unresolved resolve {call} --happened{tenant_option(tenant)}")
+    print_message(f"  paddock call unresolved resolve {call} --not-happened{tenant_option(tenant)}")
 
 
 def _recovery_text(search: Mapping[str, Any] | None) -> str:
@@ -117,4 +117,4 @@ def _recovery_text(search: Mapping[str, Any] | None) -> str:
     return f"{attempts}; {when}"
 
 
-unresolved_app.add_command(resolve.resolve)
+app.add_command(resolve.resolve)

@@ -1,4 +1,4 @@
-"""`paddock approvals …`: approval requests and their answers."""
+"""`paddock approval …`: approval requests and their answers."""
 
 from __future__ import annotations
 
@@ -25,27 +25,23 @@ from paddock.plugins.manage.repair_text import tenant_option
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
 
-app = PaddockGroup("approvals", help="See what waits for a person, and answer: approve, deny, revoke.")
+app = PaddockGroup("approval", help="See what waits for a person, and answer: approve, deny, revoke.")
 
-approval_id_argument = click.argument("approval_id", metavar="ID", help="As `paddock approvals list` shows it.")
+approval_id_argument = click.argument("approval_id", metavar="ID", help="As `paddock approval list` shows it.")
 comment_option = click.option("--comment", "-m", default="", help="Kept beside the answer.")
 confirmed_option = click.option("--yes", "-y", is_flag=True, help="Answer without being asked once more.")
 
 
-@app.command("list", examples=["paddock approvals list", "paddock approvals list --standing --json"])
-@click.option("--all", "ended", is_flag=True, help="Those that ended or were revoked too.")
-@click.option("--standing", is_flag=True, help="Instead, every yes that lasts.")
+@app.command("list", examples=["paddock approval list", "paddock approval list --all --json"])
+@click.option("--all", "ended", is_flag=True, help="Those that ended too.")
 @click.option(
     "--lines", "-n", "count", type=click.IntRange(min=1, max=1_000), default=100, help="How many of the last ones."
 )
 @click.option("--before", metavar="ID", help="Only those before this one.")
 @options.tenant
 @options.as_json
-def list_(*, ended: bool, standing: bool, count: int, before: str | None, tenant: str, as_json: bool) -> None:
+def list_(*, ended: bool, count: int, before: str | None, tenant: str, as_json: bool) -> None:
     """List what waits for a person, newest first."""
-    if standing:
-        _list_standing(tenant, revoked=ended, as_json=as_json)
-        return
     from paddock.cli.client.api_client import open_client, path_segment
     from paddock.cli.output.outcome_text import ERASED_TEXT, is_closed
 
@@ -75,7 +71,7 @@ def list_(*, ended: bool, standing: bool, count: int, before: str | None, tenant
         print_message(f"there may be more: --before {page['next']}")
 
 
-@app.command("show", examples=["paddock approvals show ID"])
+@app.command("show", examples=["paddock approval show ID"])
 @approval_id_argument
 @options.tenant
 @options.as_json
@@ -95,7 +91,7 @@ def show(approval_id: str, *, tenant: str, as_json: bool) -> None:
         print_message(f"  {line}")
 
 
-@app.command("approve", examples=["paddock approvals approve ID", "paddock approvals approve ID --always -y"])
+@app.command("approve", examples=["paddock approval approve ID", "paddock approval approve ID --always -y"])
 @approval_id_argument
 @comment_option
 @click.option("--session", is_flag=True, help="Good for this session's other calls too.")
@@ -118,7 +114,7 @@ def approve(
     as_json: bool,
 ) -> None:
     """Say yes: the call is made. Without a daemon it is made here, and its result printed."""
-    from paddock.cli.commands.call import read_parameters
+    from paddock.cli.commands.call.make import read_parameters
 
     if session and always:
         raise click.BadParameter("give one of --session and --always", param_hint="--session")
@@ -130,7 +126,7 @@ def approve(
     _send_verdict(approval_id, "approve", body, tenant, yes=yes, as_json=as_json)
 
 
-@app.command("deny", examples=["paddock approvals deny ID -m 'not to her' -y"])
+@app.command("deny", examples=["paddock approval deny ID -m 'not to her' -y"])
 @approval_id_argument
 @comment_option
 @options.tenant
@@ -141,26 +137,63 @@ def deny(approval_id: str, *, comment: str, tenant: str, yes: bool, as_json: boo
     _send_verdict(approval_id, "deny", {"comment": comment}, tenant, yes=yes, as_json=as_json)
 
 
-@app.command("revoke", examples=["paddock approvals revoke ID"])
-@click.argument("standing_id", metavar="ID", help="As `paddock approvals list --standing` shows it.")
+standing = PaddockGroup("standing", help="List and remove standing approvals.")
+app.add_command(standing)
+
+
+@standing.command("list", examples=["paddock approval standing list", "paddock approval standing list --all --json"])
+@click.option("--all", "revoked", is_flag=True, help="Those that were revoked too.")
 @options.tenant
 @options.as_json
-def revoke(standing_id: str, *, tenant: str, as_json: bool) -> None:
+def list_standing(*, revoked: bool, tenant: str, as_json: bool) -> None:
+    """List standing approvals."""
+    from paddock.cli.client.api_client import open_client
+
+    with open_client(tenant) as client:
+        response = client.get(f"/approvals/standing{'?all=1' if revoked else ''}")
+    if as_json:
+        print_json(response)
+        return
+    if not response["standing"]:
+        print_message("no standing approvals")
+        return
+    columns = ["id", "holder", "call", "reach", "scope", "given_by", "given_at"]
+    headings = ["ID", "FOR", "CALL", "REACH", "SCOPE", "GIVEN BY", "GIVEN"]
+    if revoked:
+        columns, headings = [*columns, "revoked_at"], [*headings, "REVOKED"]
+    rows = [
+        item
+        | {
+            "call": _approval_name(item),
+            "given_at": item["given_at"][:19],
+            "revoked_at": (item["revoked_at"] or "")[:19],
+        }
+        for item in response["standing"]
+    ]
+    for line in format_table(headings, [[item[column] for column in columns] for item in rows]):
+        print_result(line)
+
+
+@standing.command("remove", examples=["paddock approval standing remove ID"])
+@click.argument("standing_id", metavar="ID", help="As `paddock approval standing list` shows it.")
+@options.tenant
+@options.as_json
+def remove_standing(standing_id: str, *, tenant: str, as_json: bool) -> None:
     """End a yes that lasts."""
     from paddock.cli.client.api_client import open_client, path_segment
 
     with open_client(tenant) as client:
-        standing = client.post(f"/approvals/standing/{path_segment(standing_id)}/revoke", {})
+        removed = client.post(f"/approvals/standing/{path_segment(standing_id)}/revoke", {})
     if as_json:
-        print_json(standing)
-    elif standing["revoked_at"]:
-        by = f" by {standing['revoked_by']}" if standing["revoked_by"] else ""
+        print_json(removed)
+    elif removed["revoked_at"]:
+        by = f" by {removed['revoked_by']}" if removed["revoked_by"] else ""
         print_message(
-            f"the standing approval for {_approval_name(standing)} was revoked already,"
-            f" at {standing['revoked_at'][:19]}{by}"
+            f"the standing approval for {_approval_name(removed)} was revoked already,"
+            f" at {removed['revoked_at'][:19]}{by}"
         )
     else:
-        print_message(f"the standing approval for {_approval_name(standing)} is good for nothing any more")
+        print_message(f"the standing approval for {_approval_name(removed)} is good for nothing any more")
 
 
 def _send_verdict(
@@ -173,7 +206,7 @@ def _send_verdict(
         raise NeedsConsent(
             f"{verdict} {approval_id}?",
             hint="there is no terminal to ask on; if you mean it:"
-            f" paddock approvals {verdict} {approval_id}{tenant_option(tenant)} --yes",
+            f" paddock approval {verdict} {approval_id}{tenant_option(tenant)} --yes",
         )
     address, call = f"/approvals/{path_segment(approval_id)}", None
     with open_client(tenant) as client:
@@ -193,7 +226,8 @@ def _send_verdict(
         print_message(f"{styled('✓', 'green')} {_verdict_text(approval, verdict, tenant)}")
         if approval["standing"]:
             print_message(
-                f"  the yes lasts; to end it: paddock approvals revoke {approval['standing']}{tenant_option(tenant)}"
+                "  this is a standing approval; to end it: paddock approval standing remove"
+                f" {approval['standing']}{tenant_option(tenant)}"
             )
         if call is not None:
             print_json(call["result"])
@@ -206,13 +240,13 @@ def _verdict_text(approval: Mapping[str, Any], verdict: str, tenant: str) -> str
     if verdict == "deny":
         return f"denied {approval['id']}; the call is not made"
     if approval["state"] == "pending" and approval["editors"] and not approval["answers"]:
-        return f"you changed the parameters, so another person has to say yes: paddock approvals show {approval['id']}"
+        return f"you changed the parameters, so another person has to say yes: paddock approval show {approval['id']}"
     if approval["state"] == "pending":
         missing = approval["quorum"] - sum(answer["approved"] for answer in approval["answers"])
         return f"you approved {approval['id']}; it takes {missing} more"
     if approval["state"] == "consumed":
         return f"approved {approval['id']}; the call was made: paddock explain {approval['call_id']}"
-    follow = f"paddock calls follow {approval['call_id']}{tenant_option(tenant)}"
+    follow = f"paddock call follow {approval['call_id']}{tenant_option(tenant)}"
     return f"approved {approval['id']}; the call goes on: {follow}"
 
 
@@ -236,34 +270,6 @@ def _finish_approved_call(client: ApiClient, approval: dict[str, Any]) -> tuple[
             if kind == "event":
                 event_line.show(data)
     return client.get(f"/approvals/{approval['id']}"), client.get(address)
-
-
-def _list_standing(tenant: str, *, revoked: bool, as_json: bool) -> None:
-    from paddock.cli.client.api_client import open_client
-
-    with open_client(tenant) as client:
-        response = client.get(f"/approvals/standing{'?all=1' if revoked else ''}")
-    if as_json:
-        print_json(response)
-        return
-    if not response["standing"]:
-        print_message("no yes lasts longer than its call")
-        return
-    columns = ["id", "holder", "call", "reach", "scope", "given_by", "given_at"]
-    headings = ["ID", "FOR", "CALL", "REACH", "SCOPE", "GIVEN BY", "GIVEN"]
-    if revoked:
-        columns, headings = [*columns, "revoked_at"], [*headings, "REVOKED"]
-    rows = [
-        item
-        | {
-            "call": _approval_name(item),
-            "given_at": item["given_at"][:19],
-            "revoked_at": (item["revoked_at"] or "")[:19],
-        }
-        for item in response["standing"]
-    ]
-    for line in format_table(headings, [[item[column] for column in columns] for item in rows]):
-        print_result(line)
 
 
 def _approval_name(approval: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`paddock plugin knobs`: list and set a plugin's knobs."""
+"""`paddock plugin knob`: list and set a plugin's knobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from paddock.core.printable import printable
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-@command("knobs", examples=["paddock plugin knobs weather", "paddock plugin knobs weather units=imperial --reset days"])
+@command("knob", examples=["paddock plugin knob weather", "paddock plugin knob weather units=imperial --reset days"])
 @click.argument("name", help="The plugin's name or an alias of it.")
 @click.argument(
     "settings", nargs=-1, metavar="[KNOB=VALUE]...", help="What to set; all knobs are listed when left out."
@@ -25,7 +25,7 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False,
 @click.option("--reset", multiple=True, metavar="KNOB", help="Put one back to its default; repeat it for more.")
 @options.tenant
 @options.as_json
-def knobs(name: str, settings: tuple[str, ...], *, reset: tuple[str, ...], tenant: str, as_json: bool) -> None:
+def knob(name: str, settings: tuple[str, ...], *, reset: tuple[str, ...], tenant: str, as_json: bool) -> None:
     """Show what you can tune of a plugin, or turn it. A running plugin goes by it when the command returns.
 
     Either all is set or nothing is: every mistake is told at once, and so is what the plugin refuses.
@@ -105,7 +105,7 @@ def _print_knobs(description: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def _reset_hint(description: Mapping[str, Any], knob: str) -> str:
-    return f"set another value, or forget it: paddock plugin knobs {description['name']} --reset {knob}"
+    return f"set another value, or forget it: paddock plugin knob {description['name']} --reset {knob}"
 
 
 def _value_text(value: Any) -> str:

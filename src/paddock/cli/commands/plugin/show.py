@@ -1,4 +1,4 @@
-"""`paddock plugin list` and `paddock plugin info`."""
+"""`paddock plugin list` and `paddock plugin show`."""
 
 from __future__ import annotations
 
@@ -179,11 +179,11 @@ def _row_json(plugin: InstalledPlugin, trusted: Mapping[KeyId, str], runtime: An
     return row
 
 
-@command("info", examples=["paddock plugin info memory-markdown"])
+@command("show", examples=["paddock plugin show memory-markdown"])
 @click.argument("name", help="The plugin's name or an alias of it.")
 @options.tenant
 @options.as_json
-def info(name: str, *, tenant: str, as_json: bool) -> None:
+def show(name: str, *, tenant: str, as_json: bool) -> None:
     """Show everything about one plugin: versions, trust, capabilities, tools, and what it would do."""
     from paddock.cli.client.api_client import path_segment, running_daemon
     from paddock.cli.client.one_shot import open_for_read

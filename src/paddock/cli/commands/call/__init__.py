@@ -1,0 +1,1 @@
+"""`paddock call …`: calls, and what is known of them."""
