@@ -94,7 +94,7 @@ WITHOUT_A_DAEMON = {
     "paddock group show night-shift": [],
     "paddock group remove night-shift --yes": [],
     "paddock user session list": [],
-    "paddock user identity add list ann": [],
+    "paddock user identity list ann": [],
     "paddock user session list ann --json": [],
     "paddock user session remove ann": [],
     "paddock apikey add ann --label mailer --role member --expires 30d": [],

@@ -314,7 +314,9 @@ def test_a_secret_is_shown_once_and_while_it_is_replaced_both_sign(paddock: Padd
     paddock("webhook", "test", hook)
 
     assert [one.signed_by for one in receiver.got] == [(old,), (old, new), (newest,)]
-    told = [paddock("webhook", *words, "--json").out for words in (("list",), ("show", hook), ("dead", hook))]
+    told = [
+        paddock("webhook", *words, "--json").out for words in (("list",), ("show", hook), ("dead-letter", "list", hook))
+    ]
     told.append(paddock("ledger", "export", paddock.home / "ledger.jsonl").out)
     told.append((paddock.home / "ledger.jsonl").read_text())
     told.append(paddock("secret", "list", "--json").out)

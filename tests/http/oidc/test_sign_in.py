@@ -56,7 +56,7 @@ def test_somebody_signs_in_and_has_a_session_as_themselves(here: Place) -> None:
     assert not signed_in(here, Browser())
     record = here.paddock("ledger", "tail", "--json").out
     assert '"session.opened"' in record and '"user:ann@example.org"' in record
-    assert here.paddock("user", "identity", "add", "ann@example.org", "--json").json["identities"] == [
+    assert here.paddock("user", "identity", "list", "ann@example.org", "--json").json["identities"] == [
         {"issuer": here.provider.issuer, "subject": "sub-ann"}
     ]
 

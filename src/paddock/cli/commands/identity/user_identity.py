@@ -31,7 +31,7 @@ def add(name: str, *, subject: str, issuer: str | None, tenant: str, as_json: bo
     _print_identities(name, tenant, as_json=as_json)
 
 
-@app.command("list", examples=["paddock user identity add list ann"])
+@app.command("list", examples=["paddock user identity list ann"])
 @person_name_argument
 @options.tenant
 @options.as_json
