@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any, NotRequired, TypedDict
+
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.api.call_schemas import PERFORM_BODY
 from paddock.core.error_mapping import http_status
-from paddock.host.calls.actions import action_outcome
+from paddock.gate.permitted_targets import PermittedTargetJson
+from paddock.host.calls.actions import ActionDoneJson, ActionFailedJson, ActionPendingJson, action_outcome
 from paddock.host.host import Host
 from paddock.web.disconnect import client_connection
 from paddock.web.request_context import call_context, call_location
 from paddock.web.routing.errors import retry_after_header
-from paddock.web.routing.route import JSON, TENANT_PARAM, ApiRoute, ExtraResponse, json_response, path_param
-from paddock.web.routing.schema import ref
+from paddock.web.routing.route import JSON, TENANT_PARAM, ApiRoute, ExtraResponse, JsonResponse, RequestBody, path_param
 from paddock.web.routing.validation import validated_body
 
 ACTION_ERROR_STATUSES = (400, 403, 404, 409, 429, 500, 502, 503, 504)  # of an action that was started and failed
+
+
+class ActionsJson(TypedDict):
+    name: str
+    actions: list[PermittedTargetJson]
+
+
+class PerformActionBody(TypedDict):
+    args: NotRequired[Annotated[dict[str, Any], "The parameters of the action."]]
+    approval_token: NotRequired[Annotated[str, "Resumes the same action after its approval."]]
 
 
 class ActionRoutes:
@@ -31,11 +42,9 @@ class ActionRoutes:
                 "GET",
                 "/plugins/{name}/actions",
                 self.list_actions,
-                "List what a plugin can change",
-                "`actions`: those that the rules do not deny the caller, or whom `Paddock-As` names, and whose scopes"
-                " they have. `requires_approval` is true where the plugin or a rule wants a person asked first.",
+                "List the actions of a plugin",
+                "`actions` that the caller, or the principal in `Paddock-As`, may perform by policy and scopes.",
                 query=TENANT_PARAM,
-                response_schema=ref("Actions"),
                 allow_impersonation=True,
             ),
             ApiRoute(
@@ -43,39 +52,35 @@ class ActionRoutes:
                 "/plugins/{name}/actions/{action}",
                 self.perform_action,
                 "Perform an action",
-                "`status`: `ok` with its `result`. `action_id` is the call's id, as in `/calls/{id}`. What fails has"
-                " `status: error` and the `error`, with the HTTP status of that. `Location` is where to look at the"
-                " call.",
-                response_schema=ref("ActionDone"),
+                "`status`: `ok`, with the `result`. `action_id` is the id of the call, as in `/calls/{id}`, whose URL"
+                " is in `Location`. A failed action has `status: error` with the HTTP status of the `error`.",
                 extra_responses=(
                     ExtraResponse(
                         202,
                         JSON,
-                        "`status: pending_approval`: a person is asked first, and is shown the `preview`. It goes on"
-                        " once they said yes; with its `approval_token` the same caller comes back for it, once.",
-                        ref("ActionPending"),
+                        "`status: pending_approval`: a person has to approve first, and sees the `preview`. The action"
+                        " continues once approved; the `approval_token` lets the same caller resume it, once.",
+                        ActionPendingJson,
                     ),
                     *(
-                        ExtraResponse(status, JSON, "`status: error`: it failed.", ref("ActionFailed"))
+                        ExtraResponse(status, JSON, "`status: error`: the action failed.", ActionFailedJson)
                         for status in ACTION_ERROR_STATUSES
                     ),
                 ),
                 error_statuses=ACTION_ERROR_STATUSES,
                 query=TENANT_PARAM,
                 allow_impersonation=True,
-                body_description="`args`: the parameters; `approval_token`: of the same action that waited"
-                " for a person.",
-                request_schema=PERFORM_BODY,
+                request_body=RequestBody(PerformActionBody, {"args": {"text": "Buy milk"}}),
             ),
         ]
 
-    async def list_actions(self, request: Request) -> Response:
+    async def list_actions(self, request: Request) -> JsonResponse[ActionsJson]:
         name = path_param(request)
         context = await call_context(self._host, request)
-        return json_response({"name": name, "actions": await self._host.calls.actions.list_permitted(name, context)})
+        return JsonResponse({"name": name, "actions": await self._host.calls.actions.list_permitted(name, context)})
 
-    async def perform_action(self, request: Request) -> Response:
-        body = validated_body(request)
+    async def perform_action(self, request: Request) -> JsonResponse[ActionDoneJson] | Response:
+        body = validated_body(request, PerformActionBody)
         call = await self._host.calls.actions.start(
             path_param(request),
             path_param(request, "action"),
@@ -87,5 +92,7 @@ class ActionRoutes:
             outcome = await action_outcome(call)
         location = {"location": call_location(call)}
         if call.error is not None:
-            return json_response(outcome, http_status(call.error), location | retry_after_header(call.error))
-        return json_response(outcome, {"ok": 200, "pending_approval": 202}[outcome["status"]], location)
+            return JsonResponse(outcome, http_status(call.error), location | retry_after_header(call.error))
+        if outcome["status"] == "ok":
+            return JsonResponse(outcome, headers=location)
+        return JsonResponse(outcome, 202, location)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.api.call_schemas import ANSWER_BODY, EXECUTE_BODY, MAKE_CALL_BODY, PARAMS_BODY
 from paddock.core.call import CallContext
 from paddock.core.elicitation import QuestionAnswer
 from paddock.core.errors import NeedsApproval
-from paddock.gate.calls.handle import CallHandle
+from paddock.core.member_types import MemberConstraint
+from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, CallSummaryJson
 from paddock.gate.calls.registry import MAX_ENDED_CALLS
 from paddock.gate.catalogue.catalogue import CallTarget
-from paddock.gate.idempotency.states import validate_idempotency_key
-from paddock.host.explain.explain_service import explanations_to_json
+from paddock.gate.effects.context import pending_approval_json
+from paddock.gate.idempotency.states import MAX_KEY_CHARS, validate_idempotency_key
+from paddock.host.explain.explain_service import ExplanationJson, explanations_to_json
 from paddock.host.host import Host
 from paddock.web.disconnect import client_connection
 from paddock.web.request_context import call_context, call_location, is_owner, is_tenant_operator, request_tenant
@@ -30,53 +31,97 @@ from paddock.web.routing.route import (
     TENANT_PARAM,
     ApiRoute,
     ExtraResponse,
+    JsonResponse,
+    RequestBody,
     bool_param,
     bool_param_spec,
     int_param,
     int_param_spec,
-    json_response,
     path_param,
 )
-from paddock.web.routing.schema import ref
 from paddock.web.routing.validation import AFTER_PARAM, ParameterSpec, validated_body
 from paddock.web.security.authenticate import caller_of
 from paddock.web.sse import FINAL_EVENT_TIMEOUT_S, ServerSentEvent, event_stream, last_event_id
 
+
+class CallsJson(TypedDict):
+    calls: list[CallSummaryJson]
+
+
+class DetachedCallJson(TypedDict):
+    """A call that continues without its client."""
+
+    call_id: str
+    status: CallStatus
+
+
+class ToolResultJson(TypedDict):
+    """Shu's ToolResult, with the call that produced it."""
+
+    status: Literal["success"]
+    data: Annotated[Any, "The plugin's result."]
+    cost: NotRequired[Any]
+    diagnostics: NotRequired[Any]
+    skips: NotRequired[Any]
+    citations: NotRequired[Any]
+    next_cursor: NotRequired[Any]
+    call_id: Annotated[str, "The id of the call, as in `/calls/{id}`."]
+
+
+class ExecuteBody(TypedDict):
+    params: NotRequired[Annotated[dict[str, Any], "The parameters of the call."]]
+    parameters: NotRequired[Annotated[dict[str, Any], "The same, under the name in Shu's document."]]
+    user_context: NotRequired[Annotated[dict[str, Any], "Ignored: the credential identifies the caller."]]
+
+
+class MakeCallBody(TypedDict):
+    name: Annotated[str, "The full name, as in `memory-markdown.recall`."]
+    params: NotRequired[Annotated[dict[str, Any], "The parameters of the call."]]
+    approval_token: NotRequired[
+        Annotated[str, "The `token` of a call that waited for approval: resumes it, once, with the same parameters."]
+    ]
+    idempotency_key: NotRequired[
+        Annotated[str, MemberConstraint(min_length=1, max_length=MAX_KEY_CHARS), "As the header `Idempotency-Key`."]
+    ]
+
+
+class AnswerQuestionBody(TypedDict):
+    action: Literal["accept", "decline", "cancel"]
+    content: NotRequired[Annotated[dict[str, Any], "The answer, if it is accepted."]]
+
+
 _DETACH_PARAMS = TENANT_PARAM | {
-    "detach": bool_param_spec("1: answer at once with 202 and the call's id, as `Prefer: respond-async` does.")
+    "detach": bool_param_spec("1: respond at once with 202 and the call's id, as `Prefer: respond-async` does.")
 }
-_PREFER_HEADER = {"Prefer": ParameterSpec("`respond-async`: as `detach`.")}
+_PREFER_HEADER = {"Prefer": ParameterSpec("`respond-async`: the same as `detach`.")}
 _CALL_ERROR_STATUSES = (409, 429, 502, 504)  # beside those of every route
 _CALL_RESPONSE = (
-    "The call with its `result`. With `Accept: text/event-stream` alone, what the plugin tells, then the call."
-    " 202 with its id when it goes on without the caller; otherwise a caller that hangs up cancels it."
-    " What the plugin asks is put to callers of these two kinds, and declined for one that waits for the result alone."
-    " With the header `Paddock-As: user:ann` the operator makes the call as somebody else, with what they may do."
+    "The call with its `result`. With `Accept: text/event-stream` alone, the events of the call, then the call."
+    " 202 with its id if it continues without the client; otherwise a client that disconnects cancels it."
+    " Questions of the plugin reach clients that stream or detach; for others they are declined."
+    " With the header `Paddock-As: user:ann` the operator makes the call as another principal, with their rights."
 )
-_EXECUTE_RESPONSE = (
-    "Shu's ToolResult: `status`, `data`, and what else the plugin gave with it; `call_id` and `Content-Location` say"
-    " which call it was. "
-) + _CALL_RESPONSE.partition(". ")[2]
+_EXECUTE_RESPONSE = ("Shu's ToolResult, with the `call_id`, also in `Content-Location`. ") + _CALL_RESPONSE.partition(
+    ". "
+)[2]
 _EXTRA_RESPONSES = (
     ExtraResponse(
         200,
         EVENT_STREAM,
-        "What the plugin tells, each an event `event`; what it asks, each a `question`; then `end` with the call,"
-        " whatever became of it. `Content-Location` is where to look at the call, from the first moment on.",
+        "The plugin's events as `event`, its questions as `question`, then `end` with the call, whatever its outcome."
+        " `Content-Location` is the URL of the call.",
     ),
     ExtraResponse(
         202,
         JSON,
-        "The id of a call that goes on without its caller, or that waits for a person, with its `approval`; `Location`"
-        " is where to look at it.",
-        {"anyOf": [ref("Call"), ref("Detached")]},
+        "The call continues without its client, or waits for approval; `Location` is its URL.",
+        CallJson | DetachedCallJson,
     ),
 )
 _EVENTS, _JSON = EVENT_STREAM.encode(), JSON.encode()
 _DEFAULT_LIMIT = 100
 
-CallRenderer: TypeAlias = Callable[[CallHandle], dict[str, Any]]
-"""Renders a call that has succeeded."""
+T = TypeVar("T")  # what a call that has succeeded is rendered as
 
 
 class CallRoutes:
@@ -92,13 +137,11 @@ class CallRoutes:
                 "POST",
                 "/plugins/{name}/call/{method:path}",
                 self.call_method,
-                "Call one callable of a plugin",
+                "Call a callable of a plugin",
                 _CALL_RESPONSE,
                 query=_DETACH_PARAMS,
                 headers=_PREFER_HEADER,
-                body_description="The parameters.",
-                request_schema=PARAMS_BODY,
-                response_schema=ref("Call"),
+                request_body=RequestBody(dict[str, Any], {"text": "hello"}, "The parameters of the call."),
                 extra_responses=_EXTRA_RESPONSES,
                 error_statuses=_CALL_ERROR_STATUSES,
                 allow_impersonation=True,
@@ -107,13 +150,11 @@ class CallRoutes:
                 "POST",
                 "/plugins/{name}/execute",
                 self.execute_plugin,
-                "Call a plugin that is one callable",
+                "Call a plugin with a single callable",
                 _EXECUTE_RESPONSE,
                 query=_DETACH_PARAMS,
                 headers=_PREFER_HEADER,
-                body_description="`params`, or `parameters` as Shu's document writes it.",
-                request_schema=EXECUTE_BODY,
-                response_schema=ref("ToolResult"),
+                request_body=RequestBody(ExecuteBody, {"params": {"query": "status of the project"}}),
                 extra_responses=_EXTRA_RESPONSES,
                 error_statuses=_CALL_ERROR_STATUSES,
                 allow_impersonation=True,
@@ -126,51 +167,43 @@ class CallRoutes:
                 _CALL_RESPONSE,
                 query=_DETACH_PARAMS,
                 headers=_PREFER_HEADER,
-                request_schema=MAKE_CALL_BODY,
-                response_schema=ref("Call"),
+                request_body=RequestBody(MakeCallBody, {"name": "memory-markdown.recall", "params": {"query": "keys"}}),
                 extra_responses=_EXTRA_RESPONSES,
                 error_statuses=(404, *_CALL_ERROR_STATUSES),
                 allow_impersonation=True,
-                body_description="`name`: as in `memory-markdown.recall`; `params`: the parameters;"
-                " `approval_token`: the `token` of a call that waited for a person, to come back for it, once, with the"
-                " same name and parameters;"
-                " `idempotency_key`: as the header of that name.",
             ),
             ApiRoute(
                 "GET",
                 "/calls",
                 self.list_calls,
-                "List the last calls",
-                "`calls`: those under way and those that ended, newest first, without their results; for whoever is no"
-                " operator those that they or their keys made.",
+                "List recent calls",
+                "`calls`: running and ended ones, newest first, without their results. Callers who are not operators"
+                " see the calls that they or their keys made.",
                 query=TENANT_PARAM
-                | {"limit": int_param_spec(f"How many ({_DEFAULT_LIMIT}).", _DEFAULT_LIMIT, MAX_ENDED_CALLS)},
-                response_schema=ref("Calls"),
+                | {
+                    "limit": int_param_spec(
+                        f"Maximum number; {_DEFAULT_LIMIT} by default.", _DEFAULT_LIMIT, MAX_ENDED_CALLS
+                    )
+                },
             ),
             ApiRoute(
                 "GET",
                 "/calls/{id}",
                 self.show_call,
-                "Look at a call",
-                "Its status, its result or error, and `questions`: those of its plugin that wait for an answer;"
-                " `undisclosed` where it used the `network` or a `model` and its answer does not say so; `in_progress`"
-                " of one that its operator is at work on: how often that was `asked`, the `result` it gave last, when"
-                " it is asked `next`, and `until` when.",
+                "Show a call",
+                "The call, with its result or error, and its open questions.",
                 query=TENANT_PARAM,
-                response_schema=ref("Call"),
             ),
             ApiRoute(
                 "GET",
                 "/calls/{id}/explanation",
                 self.explain_call,
-                "Explain what was decided about a call",
-                "`calls`: of each who made it, what it was, `decision` and `rules` with their texts, what an agent"
-                " `proposed` where that was denied, what it used without saying so (`undisclosed`), what would"
-                " have changed it (`would_change_it`), what the rules say `today`, and its `course`. The id may also be"
-                " that of a request, an approval or an entry of the ledger; `uses` are denials of what plugins asked of"
-                " the host. Read from the ledger: calls are found that the daemon has forgotten.",
+                "Explain the decision about a call",
+                "Each call with its principal, the `decision` and its `rules`, what would have changed it, the decision"
+                " under today's rules, and what happened. The id may also be that of a request, an approval or a ledger"
+                " entry; `uses` are denied capability requests of plugins. Read from the ledger, so calls that the"
+                " daemon no longer keeps are found too.",
                 query=TENANT_PARAM,
-                response_schema=ref("Explanation"),
                 allow_impersonation=True,
             ),
             ApiRoute(
@@ -178,9 +211,8 @@ class CallRoutes:
                 "/calls/{id}/events",
                 self.follow_call,
                 "Follow a call",
-                "Server-sent events: `event` for what the plugin tells; `question` for what it asks, with an `id`, its"
-                " `message`, and a `schema` or a `url`, and again with `type` `answered` when that is over; `end` at"
-                " last. `Last-Event-ID` resumes.",
+                "Server-sent events: `event` for the plugin's events; `question` for its questions, and again with"
+                " `type` `answered` when one is closed; `end` at last. `Last-Event-ID` resumes.",
                 query=TENANT_PARAM,
                 headers={"Last-Event-ID": AFTER_PARAM},
                 media_type=EVENT_STREAM,
@@ -189,35 +221,33 @@ class CallRoutes:
                 "POST",
                 "/calls/{id}/questions/{question}",
                 self.answer_question,
-                "Answer what a plugin asks during a call",
-                "The call. 422 with every mistake where the content does not fit the question's schema: it stays open."
-                " 404 for one that is not open any more, 409 once the call is over.",
+                "Answer a question of a plugin",
+                "The call. 422 with every mistake if the content does not match the question's schema: the question"
+                " stays open. 404 if the question is closed, 409 if the call has ended.",
                 query=TENANT_PARAM,
-                body_description="`action`: accept, decline or cancel; `content`: the answer, where it is accepted.",
-                request_schema=ANSWER_BODY,
-                response_schema=ref("Call"),
+                request_body=RequestBody(AnswerQuestionBody, {"action": "accept", "content": {"colour": "green"}}),
                 error_statuses=(409, 422),
             ),
             ApiRoute(
                 "POST",
                 "/calls/{id}/cancel",
                 self.cancel_call,
-                "Ask for the end of a call",
-                "The call; look again for how it ended.",
+                "Cancel a call",
+                "The call, whose cancellation was requested; request it again for its outcome.",
                 query=TENANT_PARAM,
-                response_schema=ref("Call"),
                 error_statuses=(409,),
                 status=202,
             ),
         ]
 
-    async def call_method(self, request: Request) -> Response:
+    async def call_method(self, request: Request) -> JsonResponse[CallJson] | Response:
         context = await call_context(self._host, request)
         target = self._host.calls.registry.find_target(path_param(request), path_param(request, "method"), context)
-        return await self._start_call(request, target, validated_body(request), context)
+        params = validated_body(request, dict[str, Any])
+        return await self._start_call(request, target, params, context, CallHandle.to_json)
 
-    async def execute_plugin(self, request: Request) -> Response:
-        body = validated_body(request)
+    async def execute_plugin(self, request: Request) -> JsonResponse[ToolResultJson] | Response:
+        body = validated_body(request, ExecuteBody)
         params = body.get("params", body.get("parameters", {}))
         context = await call_context(self._host, request)
         return await self._start_call(
@@ -228,8 +258,8 @@ class CallRoutes:
             _shu_tool_result,
         )
 
-    async def make_call(self, request: Request) -> Response:
-        body = validated_body(request)
+    async def make_call(self, request: Request) -> JsonResponse[CallJson] | Response:
+        body = validated_body(request, MakeCallBody)
         name, params = body["name"][:MAX_NAME_CHARS], body.get("params", {})
         context = await call_context(self._host, request)
         if "idempotency_key" in body:
@@ -239,8 +269,8 @@ class CallRoutes:
             resumed = await self._host.calls.callable_access.claim_approved_call(
                 body["approval_token"], target, params, context
             )
-            return await self._respond(request, resumed)
-        return await self._start_call(request, target, params, context)
+            return await self._respond(request, resumed, CallHandle.to_json)
+        return await self._start_call(request, target, params, context, CallHandle.to_json)
 
     async def _start_call(
         self,
@@ -248,16 +278,19 @@ class CallRoutes:
         target: CallTarget,
         params: dict[str, Any],
         context: CallContext,
-        render: CallRenderer = CallHandle.to_json,
-    ) -> Response:
+        render: Callable[[CallHandle], T],
+    ) -> JsonResponse[T] | Response:
         if _can_answer_questions(request):
             return await self._respond(request, self._host.calls.registry.start_target(target, params, context), render)
         call, outcome = self._host.calls.registry.start_inline(target, params, context)
         return await _await_outcome(request, call, outcome, render)
 
-    async def _respond(self, request: Request, call: CallHandle, render: CallRenderer = CallHandle.to_json) -> Response:
+    async def _respond(
+        self, request: Request, call: CallHandle, render: Callable[[CallHandle], T]
+    ) -> JsonResponse[T] | Response:
         if _wants_detached(request):
-            return json_response({"call_id": call.id, "status": call.status}, 202, {"location": call_location(call)})
+            detached: DetachedCallJson = {"call_id": call.id, "status": call.status}
+            return JsonResponse(detached, 202, {"location": call_location(call)})
         if _wants_stream(request):
             events = _caller_events(call)
             return event_stream(
@@ -265,35 +298,35 @@ class CallRoutes:
             )
         return await _await_outcome(request, call, call.wait(), render)
 
-    async def list_calls(self, request: Request) -> Response:
+    async def list_calls(self, request: Request) -> JsonResponse[CallsJson]:
         limit, tenant = int_param(request, "limit", _DEFAULT_LIMIT), await request_tenant(self._host, request)
-        return json_response({"calls": self._host.calls.registry.recent(limit, tenant, _visibility_filter(request))})
+        return JsonResponse({"calls": self._host.calls.registry.recent(limit, tenant, _visibility_filter(request))})
 
-    async def show_call(self, request: Request) -> Response:
-        return json_response(await self._host.calls.registry.describe(await self._find_call(request)))
+    async def show_call(self, request: Request) -> JsonResponse[CallJson]:
+        return JsonResponse(await self._host.calls.registry.describe(await self._find_call(request)))
 
     async def _find_call(self, request: Request) -> CallHandle:
         return self._host.calls.registry.find(
             path_param(request, "id"), await request_tenant(self._host, request), _visibility_filter(request)
         )
 
-    async def explain_call(self, request: Request) -> Response:
+    async def explain_call(self, request: Request) -> JsonResponse[ExplanationJson]:
         principal = (await call_context(self._host, request)).principal
         subject_id = path_param(request, "id")
-        return json_response(
+        return JsonResponse(
             explanations_to_json(subject_id, await self._host.policy.explanations.explain(subject_id, principal))
         )
 
-    async def cancel_call(self, request: Request) -> Response:
+    async def cancel_call(self, request: Request) -> JsonResponse[CallJson]:
         call = await self._find_call(request)
         await self._host.approvals.cancel(call)
-        return json_response(call.to_json(), 202)
+        return JsonResponse(call.to_json(), 202)
 
-    async def answer_question(self, request: Request) -> Response:
+    async def answer_question(self, request: Request) -> JsonResponse[CallJson]:
         call = await self._find_call(request)
-        body = validated_body(request)
+        body = validated_body(request, AnswerQuestionBody)
         call.questions.answer(path_param(request, "question"), QuestionAnswer(body["action"], body.get("content", {})))
-        return json_response(call.to_json())
+        return JsonResponse(call.to_json())
 
     async def follow_call(self, request: Request) -> Response:
         call = await self._find_call(request)
@@ -303,8 +336,8 @@ class CallRoutes:
 
 
 async def _await_outcome(
-    request: Request, call: CallHandle, outcome: Coroutine[Any, Any, Any], render: CallRenderer
-) -> Response:
+    request: Request, call: CallHandle, outcome: Coroutine[Any, Any, Any], render: Callable[[CallHandle], T]
+) -> JsonResponse[T] | Response:
     """Wait for a call and render its outcome; a client that disconnects cancels it."""
     location = call_location(call)
     request.scope["state"]["instance"] = location  # if it fails, the problem body names the call
@@ -312,9 +345,10 @@ async def _await_outcome(
         try:
             await outcome
         except NeedsApproval as pending:  # it continues without its caller, once approved
-            return json_response(call.to_json() | {"approval": dict(pending.details)}, 202, {"location": location})
+            waiting: CallJson = {**call.to_json(), "approval": pending_approval_json(pending)}
+            return JsonResponse(waiting, 202, {"location": location})
     replayed = {} if call.replay_of is None else {"idempotency-replayed": "true"}
-    return json_response(render(call), headers={"content-location": location, **replayed})
+    return JsonResponse(render(call), headers={"content-location": location, **replayed})
 
 
 async def _call_events(call: CallHandle, after: int) -> AsyncGenerator[ServerSentEvent, None]:
@@ -339,13 +373,13 @@ def _visibility_filter(request: Request) -> Callable[[CallHandle], bool] | None:
     return None if is_tenant_operator(principal) else lambda call: is_owner(principal, call.context.principal)
 
 
-def _shu_tool_result(call: CallHandle) -> dict[str, Any]:
+def _shu_tool_result(call: CallHandle) -> ToolResultJson:
     """Render a call as Shu's ToolResult; results of other plugins are wrapped as `data`."""
     result: Any = call.result
     if isinstance(result, dict):
         tool_result = cast("dict[str, Any]", result)
         if tool_result.get("status") == "success" and "data" in tool_result:
-            return {**tool_result, "call_id": call.id}
+            return cast("ToolResultJson", {**tool_result, "call_id": call.id})
     return {"status": "success", "data": result, "call_id": call.id}
 
 

@@ -158,7 +158,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "OfferedPlugin": object_schema(
         {name: _LISTED_FIELDS[name] for name in ("name", "version", "state", "kind", "description")}
-        | {"callables": array_of(ref("Offered"))},
+        | {"callables": array_of(ref("PermittedTarget"))},
         description="What whoever is no operator may know of a plugin.",
     ),
     "Plugin": object_schema(_PLUGIN),

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 
 from paddock import __version__
-from paddock.api import approvals, call_schemas, plugin_lifecycle, plugin_schemas, unresolved_calls
+from paddock.api import plugin_lifecycle, plugin_schemas
 from paddock.api.actions import ActionRoutes
 from paddock.api.approvals import ApprovalRoutes
 from paddock.api.artifacts import ArtifactRoutes
@@ -33,9 +33,6 @@ from paddock.web.routing.schema import Schema
 COMPONENTS: dict[str, Schema] = {
     **plugin_schemas.SCHEMAS,
     **plugin_lifecycle.SCHEMAS,
-    **call_schemas.SCHEMAS,
-    **unresolved_calls.SCHEMAS,
-    **approvals.SCHEMAS,
 }
 
 

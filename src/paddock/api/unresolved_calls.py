@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from starlette.requests import Request
-from starlette.responses import Response
 
-from paddock.gate.idempotency.resolve import MAX_COMMENT_CHARS, record_json
-from paddock.gate.idempotency.states import EffectState, Resolution
+from paddock.core.member_types import DateTime, NonNegativeInt
+from paddock.gate.idempotency.resolve import MAX_COMMENT_CHARS, EffectJson, record_json
 from paddock.host.calls.unknown_outcomes import UnresolvedEffect
 from paddock.host.host import Host
 from paddock.host.identity.caller import require_interactive_person
@@ -17,28 +16,13 @@ from paddock.web.routing.route import (
     OPERATOR,
     TENANT_PARAM,
     ApiRoute,
+    JsonResponse,
+    RequestBody,
     bool_param,
     bool_param_spec,
     int_param,
     int_param_spec,
-    json_response,
     path_param,
-)
-from paddock.web.routing.schema import (
-    ANY,
-    BOOLEAN,
-    DATE_TIME,
-    NON_NEGATIVE_INT,
-    OBJECT,
-    TEXT,
-    Schema,
-    array_of,
-    body_schema,
-    describe,
-    enum_of,
-    nullable,
-    object_schema,
-    ref,
 )
 from paddock.web.routing.validation import validated_body
 
@@ -46,54 +30,36 @@ _DEFAULT_LIMIT = 100
 _MAX_LIMIT = 1_000
 _TAG = "calls"
 
-RESOLVE_BODY = body_schema(
-    {
-        "happened": describe(BOOLEAN, "Whether its effect has happened."),
-        "result": describe(ANY, "Its result, for callers that repeat its key; null if left out."),
-        "reason": describe(
-            TEXT, f"How the person knows: up to {MAX_COMMENT_CHARS:,} characters are kept, in the ledger."
-        ),
-    },
-    required=("happened",),
-    example={"happened": True, "result": {"id": 3}, "reason": "it is in the outbox"},
-)
 
-_RECORD_FIELDS: dict[str, Schema] = {
-    "call_id": TEXT,
-    "plugin": TEXT,
-    "callable": TEXT,
-    "key": describe(TEXT, "Its idempotency key."),
-    "state": enum_of(state.value for state in EffectState),
-    "claimed_at": DATE_TIME,
-    "started_at": nullable(DATE_TIME),
-    "ended_at": nullable(DATE_TIME),
-    "principal": nullable(TEXT),
-    "recovery": describe(TEXT, "How the host finds out by itself: `atomic`, `native_key`, `probe`, or `none`."),
-    "params": describe(ANY, "Null where they were erased."),
-    "error": nullable(OBJECT),
-    "resolution": nullable(enum_of(one.value for one in Resolution)),
-    "resolved_by": nullable(TEXT),
-    "result": ANY,
-}
-_SEARCH = object_schema(
-    {
-        "tries": NON_NEGATIVE_INT,
-        "last_error": nullable(describe(TEXT, "The code of the last try's error.")),
-        "next_at": DATE_TIME,
-        "now": describe(BOOLEAN, "Whether a host tries right now."),
-    },
-    description="The search for the outcome.",
-)
+class OutcomeSearchJson(TypedDict):
+    """The search for the outcome of a call."""
 
-SCHEMAS: dict[str, Schema] = {
-    "UnresolvedCalls": object_schema(
-        {"tenant": TEXT, "calls": array_of(object_schema(_RECORD_FIELDS)), "next": nullable(TEXT)}
-    ),
-    "UnresolvedCall": object_schema(
-        {**_RECORD_FIELDS, "search": nullable(_SEARCH)},
-        description="The effect of a call; `search` is null where no host searches for its outcome.",
-    ),
-}
+    tries: NonNegativeInt
+    last_error: Annotated[str | None, "The error code of the last try."]
+    next_at: DateTime
+    now: Annotated[bool, "Whether a host searches right now."]
+
+
+class UnresolvedCallJson(EffectJson):
+    """The effect of a call, and the search for its outcome."""
+
+    search: Annotated[OutcomeSearchJson | None, "Null if no host searches."]
+
+
+class UnresolvedCallsJson(TypedDict):
+    tenant: str
+    calls: list[EffectJson]
+    next: Annotated[str | None, "The `after` of the next page; null on the last page."]
+
+
+class ResolveCallBody(TypedDict):
+    happened: Annotated[bool, "Whether its effect has happened."]
+    result: NotRequired[
+        Annotated[Any, "Its result, for callers that repeat its key; checked against the output schema."]
+    ]
+    reason: NotRequired[
+        Annotated[str, f"How the person knows; up to {MAX_COMMENT_CHARS:,} characters are kept in the ledger."]
+    ]
 
 
 class UnresolvedCallRoutes:
@@ -107,32 +73,29 @@ class UnresolvedCallRoutes:
             ApiRoute(
                 "GET",
                 "/calls/unresolved",
-                self.list_calls,
+                self.list_unresolved_calls,
                 "List calls whose outcome is unknown",
-                "`calls`, oldest first, each with its key, parameters and error; `next`: what to give as `after` for"
-                " those after them, or null.",
+                "A page of `calls`, oldest first, each with its key, parameters and error.",
                 query=TENANT_PARAM
                 | {
-                    "resolved": bool_param_spec("1: instead, those that were resolved, latest first."),
-                    "after": "Only those after this call.",
+                    "resolved": bool_param_spec("1: resolved calls instead, latest first."),
+                    "after": "Only calls after this one; see `next`.",
                     "limit": int_param_spec(
-                        f"How many, at most {_MAX_LIMIT}; {_DEFAULT_LIMIT} where it is not given.",
+                        f"Maximum number of calls; {_DEFAULT_LIMIT} by default, at most {_MAX_LIMIT}.",
                         _DEFAULT_LIMIT,
                         _MAX_LIMIT,
                     ),
                 },
-                response_schema=ref("UnresolvedCalls"),
                 tag=_TAG,
                 access=OPERATOR,
             ),
             ApiRoute(
                 "GET",
                 "/calls/unresolved/{id}",
-                self.show_call,
+                self.show_unresolved_call,
                 "Show the effect of a call, resolved or not",
-                "The call's effect, and how the search for its outcome goes.",
+                "The call's effect, and the search for its outcome.",
                 query=TENANT_PARAM,
-                response_schema=ref("UnresolvedCall"),
                 tag=_TAG,
                 access=OPERATOR,
             ),
@@ -142,33 +105,33 @@ class UnresolvedCallRoutes:
                 self.resolve_call,
                 "Record the outcome of a call",
                 "The call's effect. A call that has happened is never made again; callers that repeat its key get the"
-                " `result`. One that has not happened may be made again. For people, not for keys.",
+                " `result`. One that has not happened may be made again. Needs a signed-in person, not an API key.",
                 query=TENANT_PARAM,
-                body_description="`happened`; `result`, checked against the callable's output schema; `reason`.",
-                request_schema=RESOLVE_BODY,
-                response_schema=ref("UnresolvedCall"),
+                request_body=RequestBody(
+                    ResolveCallBody, {"happened": True, "result": {"id": 3}, "reason": "it is in the outbox"}
+                ),
                 error_statuses=(409,),
                 tag=_TAG,
                 access=OPERATOR,
             ),
         ]
 
-    async def list_calls(self, request: Request) -> Response:
+    async def list_unresolved_calls(self, request: Request) -> JsonResponse[UnresolvedCallsJson]:
         tenant, limit = await request_tenant(self._host, request), int_param(request, "limit", _DEFAULT_LIMIT)
         effects = await self._host.calls.unknown_outcomes.list_effects(
             tenant, resolved=bool_param(request, "resolved"), after=request.query_params.get("after"), limit=limit
         )
         calls = [record_json(item.effect) for item in effects]
         next_id = calls[-1]["call_id"] if len(calls) == limit else None
-        return json_response({"tenant": tenant, "calls": calls, "next": next_id})
+        return JsonResponse({"tenant": tenant, "calls": calls, "next": next_id})
 
-    async def show_call(self, request: Request) -> Response:
+    async def show_unresolved_call(self, request: Request) -> JsonResponse[UnresolvedCallJson]:
         tenant = await request_tenant(self._host, request)
-        return json_response(_to_json(await self._host.calls.unknown_outcomes.find(tenant, path_param(request, "id"))))
+        return JsonResponse(_to_json(await self._host.calls.unknown_outcomes.find(tenant, path_param(request, "id"))))
 
-    async def resolve_call(self, request: Request) -> Response:
+    async def resolve_call(self, request: Request) -> JsonResponse[UnresolvedCallJson]:
         body, context, call = (
-            validated_body(request),
+            validated_body(request, ResolveCallBody),
             await call_context(self._host, request),
             path_param(request, "id"),
         )
@@ -182,8 +145,16 @@ class UnresolvedCallRoutes:
             comment=body.get("reason", ""),
             by=person.id,
         )
-        return json_response(_to_json(resolved))
+        return JsonResponse(_to_json(resolved))
 
 
-def _to_json(item: UnresolvedEffect) -> dict[str, Any]:
-    return record_json(item.effect) | {"search": item.search and item.search._asdict()}
+def _to_json(item: UnresolvedEffect) -> UnresolvedCallJson:
+    search: OutcomeSearchJson | None = None
+    if item.search is not None:
+        search = {
+            "tries": item.search.tries,
+            "last_error": item.search.last_error,
+            "next_at": item.search.next_at,
+            "now": item.search.now,
+        }
+    return {**record_json(item.effect), "search": search}

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from paddock.core.call import CallContext
 from paddock.gate.authorization import Authorizer
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.manifest.model import CallableForm
 from paddock.policy.decision import Ask, Deny
+
+
+class PermittedTargetJson(TypedDict):
+    """A callable that the caller may use: Shu's ActionMeta, and its effects."""
+
+    name: str
+    description: str
+    params_schema: Annotated[Mapping[str, Any] | bool | None, "A JSON Schema."]
+    required_scopes: list[str]
+    requires_approval: Annotated[bool, "Whether the plugin or a rule requires approval by a person."]
+    effects: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +31,7 @@ class PermittedTarget:
     target: CallTarget
     needs_approval: bool
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PermittedTargetJson:
         """Return it as JSON data, with Shu's field names for an action, plus its effects."""
         spec = self.target.spec
         return {

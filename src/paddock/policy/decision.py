@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
 
+DecisionWord: TypeAlias = Literal["allow", "deny", "ask"]
 ApprovalKind: TypeAlias = Literal["confirmation", "consent", "action", "gate"]
 RememberLimit: TypeAlias = Literal["never", "tool", "plugin"]
 DenyCause: TypeAlias = Literal["forbidden", "nothing_allows", "error"]

@@ -9,15 +9,15 @@ import dataclasses
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
 
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
-from paddock.policy.decision import Allow, Ask, Decision, Deny
+from paddock.policy.decision import Allow, Ask, Decision, DecisionWord, Deny
 from paddock.policy.engine import Policy
 from paddock.policy.principal import PolicyPrincipal
 from paddock.policy.request import PolicyRequest, UseEnvironment
-from paddock.policy.rules import Rule, RuleSet
+from paddock.policy.rules import Rule, RuleJson, RuleSet
 from paddock.policy.schema import SHIPPED_ROLES
 from paddock.policy.target import CallableTarget
 
@@ -34,6 +34,26 @@ _APPROVAL_TEXT: Final = {
 _NAME_PLACEHOLDER: Final = "NAME"  # stands for the person's name in a command
 
 
+class RemedyJson(TypedDict):
+    """A change that would have changed the decision."""
+
+    change: str
+    outcome: RemedyOutcome
+    command: NotRequired[str]
+
+
+class DecisionJson(TypedDict):
+    """The decision of the rules on a call."""
+
+    who: str
+    what: str
+    decision: DecisionWord
+    reason: str
+    rules: list[RuleJson]
+    would_change_it: list[RemedyJson]
+    policy_version: str
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """One change that would have changed the decision."""
@@ -43,9 +63,12 @@ class Remedy:
     command: str = ""
     """The operator's command that makes the change; empty if no single command does."""
 
-    def to_value(self) -> dict[str, Any]:
+    def to_value(self) -> RemedyJson:
         """Serialize the remedy."""
-        return {"change": self.change, "outcome": self.outcome} | ({"command": self.command} if self.command else {})
+        remedy: RemedyJson = {"change": self.change, "outcome": self.outcome}
+        if self.command:
+            remedy["command"] = self.command
+        return remedy
 
     def command_lines(self) -> list[str]:
         """Format the command for a terminal, if there is one."""
@@ -58,7 +81,7 @@ class Explanation:
 
     who: str
     what: str
-    answer: Literal["allow", "deny", "ask"]
+    answer: DecisionWord
     because: str
     rules: tuple[Rule, ...]
     ways: tuple[Remedy, ...]
@@ -72,7 +95,7 @@ class Explanation:
         lines += [line for remedy in self.ways for line in (_remedy_text(remedy), *remedy.command_lines())]
         return lines
 
-    def to_value(self) -> dict[str, Any]:
+    def to_value(self) -> DecisionJson:
         """Serialize the explanation."""
         return {
             "who": self.who,

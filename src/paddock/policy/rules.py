@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, NotRequired, TypedDict, cast
 
 from paddock.core.errors import Invalid, Problem
+from paddock.core.member_types import NonNegativeInt
 from paddock.policy.annotations import (
     DEFAULT_REQUIREMENT,
     ApprovalRequirement,
@@ -42,6 +43,16 @@ class RuleFile:
 
     origin: str
     text: str
+
+
+class RuleJson(TypedDict):
+    """A policy rule."""
+
+    id: str
+    text: str
+    effect: NotRequired[Literal["permit", "forbid"]]
+    origin: str
+    line: NotRequired[NonNegativeInt]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,20 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import orjson
 
 from paddock.core.call import CallContext
 from paddock.core.clock import format_utc
-from paddock.core.error_mapping import error_to_json
+from paddock.core.error_mapping import ErrorJson, error_to_json
 from paddock.core.errors import NeedsApproval, PaddockError, clear_tracebacks
 from paddock.core.ids import CallId
-from paddock.gate.calls.questions import OpenQuestions
+from paddock.core.member_types import DateTime, NonNegativeInt
+from paddock.gate.calls.questions import OpenQuestions, QuestionJson
 from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.effects.context import PendingApprovalJson, pending_approval_json
+from paddock.gate.effects.poll_state import CallProgressJson
 from paddock.gate.idempotency.errors import reports_unknown_outcome, with_unknown_outcome_of
 from paddock.gate.invocation import CallCancelled, Invocation
 
@@ -35,6 +38,32 @@ class CallEvent(NamedTuple):
     data: Mapping[str, Any]
     kind: CallEventKind
     size: int
+
+
+class CallSummaryJson(TypedDict):
+    """A call without its outcome."""
+
+    call_id: str
+    plugin: str
+    callable: str
+    status: CallStatus
+    started_at: DateTime
+    ended_at: DateTime | None
+    events: Annotated[NonNegativeInt, "The number of events so far."]
+    questions: Annotated[list[QuestionJson], "The questions of its plugin that wait for an answer."]
+
+
+class CallJson(CallSummaryJson):
+    """One call."""
+
+    result: NotRequired[Annotated[Any, "The plugin's result, if the call succeeded."]]
+    replay_of: NotRequired[Annotated[str, "The earlier call under the same idempotency key, whose result this is."]]
+    undisclosed: NotRequired[
+        Annotated[list[str], "Sources that it used without disclosing them in its result: `network`, `model`."]
+    ]
+    error: NotRequired[ErrorJson]
+    approval: NotRequired[PendingApprovalJson]
+    in_progress: NotRequired[CallProgressJson | None]
 
 
 class CallHandle:
@@ -175,7 +204,7 @@ class CallHandle:
         """Return the last retained events, oldest first."""
         return list(self._events or ())[-limit:]
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> CallSummaryJson:
         """Return the call as JSON data, without its outcome."""
         return {
             "call_id": self.id,
@@ -188,9 +217,9 @@ class CallHandle:
             "questions": [] if self._questions is None else self._questions.to_json(),
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> CallJson:
         """Return the call as JSON data, with its outcome."""
-        data = self.summary()
+        data: CallJson = {**self.summary()}
         if self.status == "succeeded":
             data["result"] = self.result
         if self.replay_of is not None:
@@ -200,9 +229,9 @@ class CallHandle:
         if self.error is not None:
             data["error"] = error_to_json(self.error)
         if self.approval_required is not None:
-            data["approval"] = {
-                name: value for name, value in self.approval_required.details.items() if name != "token"
-            }
+            approval = pending_approval_json(self.approval_required)
+            approval.pop("token", None)  # the caller has it already, and others must not get it
+            data["approval"] = approval
         return data
 
     # --- for the code that runs the call ------------------------------------------------------------------------------

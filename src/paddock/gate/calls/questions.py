@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 import orjson
 
@@ -16,17 +16,34 @@ MAX_OPEN_QUESTIONS = 4  # of one call; further questions are answered with `canc
 MAX_QUESTION_BYTES = 64 * 1024
 
 
+class AskingCallJson(TypedDict):
+    """The call that asks a question."""
+
+    call_id: str
+    plugin: str
+
+
+class QuestionJson(AskingCallJson):
+    """A question of a plugin during a call: to be answered as `schema` says, or at the `url`."""
+
+    type: Literal["question"]
+    id: str
+    message: str
+    url: NotRequired[str]
+    schema: NotRequired[dict[str, Any]]
+
+
 class OpenQuestions:
     """The open questions of one call.
 
     Args:
-        call_fields: Fields that describe the call, added to every question.
+        asked_by: The call that asks, added to every question.
         publish: Receives an event for each question and an `answered` event for its end, without the content of the
             answer, which is private.
     """
 
-    def __init__(self, call_fields: Mapping[str, Any], publish: Callable[[Mapping[str, Any]], None]) -> None:
-        self._about = call_fields
+    def __init__(self, asked_by: AskingCallJson, publish: Callable[[Mapping[str, Any]], None]) -> None:
+        self._asked_by = asked_by
         self._tell = publish
         self._open: dict[str, tuple[Question, asyncio.Future[QuestionAnswer]]] = {}
         self._count = 0
@@ -85,7 +102,7 @@ class OpenQuestions:
         for _, future in self._open.values():
             future.cancel()
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[QuestionJson]:
         """Return the open questions as JSON data."""
         return (
             []
@@ -93,8 +110,8 @@ class OpenQuestions:
             else [self._question_json(question_id, question) for question_id, (question, _) in self._open.items()]
         )
 
-    def _question_json(self, question_id: str, question: Question) -> dict[str, Any]:
-        data: dict[str, Any] = {"type": "question", "id": question_id, **self._about, "message": question.message}
+    def _question_json(self, question_id: str, question: Question) -> QuestionJson:
+        data: QuestionJson = {"type": "question", "id": question_id, **self._asked_by, "message": question.message}
         if question.url is not None:
             data["url"] = question.url
         elif question.schema is not None:

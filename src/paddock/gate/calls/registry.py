@@ -14,7 +14,7 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NeedsApproval, NotFound, PaddockError
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.printable import printable
-from paddock.gate.calls.handle import CallHandle, CallStatus, do_nothing
+from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, CallSummaryJson, do_nothing
 from paddock.gate.calls.remote import claimed_by_other_host, wait_for_remote_outcome
 from paddock.gate.calls.tasks import CallTasks
 from paddock.gate.catalogue.catalogue import CallTarget
@@ -230,7 +230,7 @@ class CallRegistry:
         """Return a call of any tenant if this host knows it."""
         return self._calls.get(call_id)
 
-    async def describe(self, handle: CallHandle) -> dict[str, Any]:
+    async def describe(self, handle: CallHandle) -> CallJson:
         """Serialize a call; for one in progress also include the operator's last report and the next poll time."""
         record = handle.to_json()
         long_running = self._gate.long_running
@@ -273,7 +273,7 @@ class CallRegistry:
 
     def recent(
         self, limit: int, tenant: Tenant, is_visible: Callable[[CallHandle], bool] | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[CallSummaryJson]:
         """List the latest calls of a tenant, newest first, as JSON data without results; see `find`."""
         visible = [
             handle

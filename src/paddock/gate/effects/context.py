@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict, cast
 
-from paddock.approvals.model import Approval
+from paddock.approvals.model import Approval, ApprovalRequestKind
 from paddock.core.call import CallContext, PolicySnapshot, Principal
 from paddock.core.errors import NeedsApproval
 from paddock.core.ids import AgentPath, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId
+from paddock.core.member_types import DateTime
 from paddock.core.printable import printable
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.idempotency.records import IdempotencyRecord
@@ -32,28 +33,59 @@ _STORED_FIELDS: dict[str, Any] = {
 }
 
 
+class ApprovalPreviewJson(TypedDict):
+    """The call that would be made."""
+
+    plugin: str
+    callable: str
+    does: Annotated[list[str], "Its effects, in plain words."]
+    says: Annotated[str, "The plugin's description of the callable."]
+    params: NotRequired[Annotated[dict[str, Any], "The parameters; not in lists."]]
+    requester: str
+    reason: str
+
+
+class PendingApprovalJson(TypedDict):
+    """The approval request that a call waits for."""
+
+    approval: Annotated[str, "The id of the request."]
+    call_id: str
+    plugin: str
+    kind: ApprovalRequestKind
+    four_eyes: bool
+    remember: str
+    expires_at: DateTime
+    preview: ApprovalPreviewJson
+    token: NotRequired[Annotated[str, "Lets the caller resume the approved call, once."]]
+
+
+def pending_approval_json(error: NeedsApproval) -> PendingApprovalJson:
+    """Return the details of an `approval_required_error`."""
+    return cast("PendingApprovalJson", dict(error.details))
+
+
 def approval_required_error(approval: Approval, target: CallTarget, **extra_details: str) -> NeedsApproval:
     """Build the error for the caller of a call that waits for approval; `extra_details` are for that caller alone."""
     command = f"paddock approval approve {approval.id}{tenant_option(approval.binding.subject.tenant)}"
     four_eyes = approval.binding.four_eyes
+    details: PendingApprovalJson = {
+        "call_id": approval.call,
+        "plugin": approval.binding.subject.plugin,
+        "approval": approval.id,
+        "kind": approval.kind,
+        "four_eyes": four_eyes,
+        "remember": approval.remember,
+        "expires_at": approval.binding.expires_at,
+        "preview": {**approval_preview(approval, target), "reason": approval.caller_reason},
+    }
     return NeedsApproval(
         f"{target.title} waits for a person: {approval.caller_reason}",
         hint=f"another person has to say yes: {command}" if four_eyes else command,
-        details={
-            "call_id": approval.call,
-            "plugin": approval.binding.subject.plugin,
-            "approval": approval.id,
-            "kind": approval.kind.value,
-            "four_eyes": four_eyes,
-            "remember": approval.remember,
-            "expires_at": approval.binding.expires_at,
-            "preview": approval_preview(approval, target) | {"reason": approval.caller_reason},
-            **extra_details,
-        },
+        details={**details, **extra_details},
     )
 
 
-def approval_preview(approval: Approval, target: CallTarget | None = None) -> dict[str, Any]:
+def approval_preview(approval: Approval, target: CallTarget | None = None) -> ApprovalPreviewJson:
     """Describe the call for the person who is asked to approve it."""
     subject = approval.binding.subject
     return {

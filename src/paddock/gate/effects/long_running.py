@@ -30,7 +30,7 @@ from paddock.core.ids import CallId, Tenant
 from paddock.core.tasks import run_to_completion
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.effects.context import restore_context
-from paddock.gate.effects.poll_state import MAX_POLLS, PollState, poll_delay, progress_timeout_error
+from paddock.gate.effects.poll_state import MAX_POLLS, CallProgressJson, PollState, poll_delay, progress_timeout_error
 from paddock.gate.effects.polling import POLL_JOB, OperatorPoller
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.errors import in_doubt_error, result_expired_error
@@ -163,14 +163,21 @@ class LongRunningCalls:
                     await wait.wait_up_to(_REMOTE_CHECK_INTERVAL_S)
             raise wait.error
 
-    async def progress(self, tenant: Tenant, call: CallId) -> dict[str, Any] | None:
+    async def progress(self, tenant: Tenant, call: CallId) -> CallProgressJson | None:
         """How a call in progress is doing, as data; None where it is over, or nothing of it is kept."""
 
-        def unit(tx: Transaction) -> dict[str, Any] | None:
+        def unit(tx: Transaction) -> CallProgressJson | None:
             effect = records.find_by_call(tx, tenant, call)
             progress = None if effect is None or not effect.parked else PollState.from_record(effect)
+            if progress is None:
+                return None
             due = queue.find_due(tx, tenant, POLL_JOB, call)
-            return None if progress is None else asdict(progress) | {"next": None if due is None else due.isoformat()}
+            return {
+                "until": progress.until,
+                "asked": progress.asked,
+                "result": progress.result,
+                "next": None if due is None else due.isoformat(),
+            }
 
         return await self._database.read(unit)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from paddock.core.call import OperatorProgress
 from paddock.core.errors import TimedOut
+from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.plugins.dialects.envelope import InProgress
 from paddock.queue.schedule import RetryPolicy, backoff_delay
@@ -18,6 +19,15 @@ MAX_POLLS = 10_000
 MIN_POLL_DELAY_S = 0.2  # even if an operator asks for less
 MAX_POLL_DELAY_S = 3600.0
 _BACKOFF = RetryPolicy(max_delay_s=60.0)  # if the operator gives no `retry_after`
+
+
+class CallProgressJson(TypedDict):
+    """The state of a call whose operation goes on at the plugin's operator."""
+
+    until: Annotated[DateTime, "When polling ends."]
+    asked: Annotated[NonNegativeInt, "The number of polls."]
+    result: Annotated[Any, "The latest interim result."]
+    next: Annotated[DateTime | None, "When it is polled next."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 import orjson
 
@@ -11,6 +12,7 @@ from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.calls import EffectResolved
 from paddock.core.events.event import EventSink
 from paddock.core.ids import Tenant
+from paddock.core.member_types import DateTime
 from paddock.core.printable import printable
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.records import RECOVER_JOB, IdempotencyRecord
@@ -107,14 +109,34 @@ def resolve(
     return require_record(tx, tenant, call)
 
 
-def record_json(effect: IdempotencyRecord) -> dict[str, Any]:
+class EffectJson(TypedDict):
+    """The effect of a call, as it is recorded under its idempotency key."""
+
+    call_id: str
+    plugin: str
+    callable: str
+    key: Annotated[str, "Its idempotency key."]
+    state: EffectState
+    claimed_at: DateTime
+    started_at: DateTime | None
+    ended_at: DateTime | None
+    principal: str | None
+    recovery: Annotated[str, "How the host recovers the outcome by itself: `atomic`, `native_key`, `probe` or `none`."]
+    params: Annotated[Mapping[str, Any] | None, "Null if they were erased."]
+    error: Mapping[str, Any] | None
+    resolution: Annotated[Resolution | None, "How the outcome was found out."]
+    resolved_by: str | None
+    result: Any
+
+
+def record_json(effect: IdempotencyRecord) -> EffectJson:
     """Convert a record to JSON data."""
     return {
         "call_id": effect.call,
         "plugin": effect.effect_key.plugin,
         "callable": effect.effect_key.callable,
         "key": effect.effect_key.key,
-        "state": effect.state.value,
+        "state": effect.state,
         "claimed_at": effect.claimed_at,
         "started_at": effect.started_at,
         "ended_at": effect.ended_at,

@@ -10,18 +10,51 @@ error             it was not done, or failed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict, cast
 
 from paddock.core.call import CallContext
-from paddock.core.error_mapping import error_to_json
+from paddock.core.error_mapping import ErrorJson, error_to_json
 from paddock.core.errors import NeedsApproval, NotFound, PaddockError
+from paddock.core.member_types import DateTime
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import ApprovalTokens
 from paddock.gate.catalogue.catalogue import CallTarget, Catalogue
+from paddock.gate.effects.context import ApprovalPreviewJson, pending_approval_json
 from paddock.gate.gate import Gate
-from paddock.gate.permitted_targets import is_action, permitted_targets
+from paddock.gate.permitted_targets import PermittedTargetJson, is_action, permitted_targets
 from paddock.manifest.model import CallableForm
+
+
+class ActionDoneJson(TypedDict):
+    """An action that was performed."""
+
+    status: Literal["ok"]
+    action_id: str
+    result: Any
+    diagnostics: NotRequired[Any]
+
+
+class ActionPendingJson(TypedDict):
+    """An action that waits for approval by a person."""
+
+    status: Literal["pending_approval"]
+    action_id: str
+    preview: ApprovalPreviewJson
+    approval: Annotated[str, "The id of the approval request."]
+    expires_at: DateTime
+    approval_token: NotRequired[Annotated[str, "Lets the caller resume the approved action, once."]]
+
+
+class ActionFailedJson(TypedDict):
+    """An action that was not performed, or failed."""
+
+    status: Literal["error"]
+    action_id: str
+    error: ErrorJson
+
+
+ActionOutcomeJson: TypeAlias = ActionDoneJson | ActionPendingJson | ActionFailedJson
 
 
 class Actions:
@@ -38,7 +71,7 @@ class Actions:
         self._calls = calls
         self._approval_tokens = approval_tokens
 
-    async def list_permitted(self, plugin: str, context: CallContext) -> list[dict[str, Any]]:
+    async def list_permitted(self, plugin: str, context: CallContext) -> list[PermittedTargetJson]:
         """List the actions of a plugin that the caller may perform; all others are left out.
 
         Raises:
@@ -64,7 +97,7 @@ class Actions:
 
     async def perform(
         self, plugin: str, action: str, args: Mapping[str, Any], context: CallContext, *, token: str | None = None
-    ) -> dict[str, Any]:
+    ) -> ActionOutcomeJson:
         """Perform an action and return its outcome. Raises as `start` does; any later failure is an `error` outcome."""
         return await action_outcome(await self.start(plugin, action, args, context, token=token))
 
@@ -83,19 +116,28 @@ class Actions:
         return self._gate.catalogue(context.tenant)
 
 
-async def action_outcome(call: CallHandle) -> dict[str, Any]:
+async def action_outcome(call: CallHandle) -> ActionOutcomeJson:
     """Wait until an action ended or waits for approval, and describe its outcome in Shu's format."""
     try:
         result = await call.wait()
-    except NeedsApproval as pending:
-        approval = {"approval": pending.details["approval"], "expires_at": pending.details["expires_at"]}
-        token = {"approval_token": pending.details["token"]} if "token" in pending.details else {}
-        outcome = {"status": "pending_approval", "action_id": call.id, "preview": pending.details["preview"]}
-        return {**outcome, **approval, **token}
+    except NeedsApproval as error:
+        approval = pending_approval_json(error)
+        pending: ActionPendingJson = {
+            "status": "pending_approval",
+            "action_id": call.id,
+            "preview": approval["preview"],
+            "approval": approval["approval"],
+            "expires_at": approval["expires_at"],
+        }
+        if "token" in approval:
+            pending["approval_token"] = approval["token"]
+        return pending
     except PaddockError as error:
         return {"status": "error", "action_id": call.id, "error": error_to_json(error)}
+    done: ActionDoneJson = {"status": "ok", "action_id": call.id, "result": result}
     if call.form is CallableForm.ACTION and isinstance(result, dict):
         response = cast("dict[str, Any]", result)
-        diagnostics = {"diagnostics": response["diagnostics"]} if "diagnostics" in response else {}
-        return {"status": "ok", "action_id": call.id, "result": response.get("result"), **diagnostics}
-    return {"status": "ok", "action_id": call.id, "result": result}
+        done["result"] = response.get("result")
+        if "diagnostics" in response:
+            done["diagnostics"] = response["diagnostics"]
+    return done

@@ -3,23 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 from paddock.approvals.access import Answerer, can_see, can_see_standing, require_may_answer
 from paddock.approvals.answer import RememberChoice
-from paddock.approvals.model import OPEN_STATES, Approval, ApprovalState
+from paddock.approvals.model import (
+    OPEN_STATES,
+    Approval,
+    ApprovalReach,
+    ApprovalRequestKind,
+    ApprovalScope,
+    ApprovalState,
+)
 from paddock.approvals.service import Approvals
 from paddock.approvals.standing_approval import StandingApproval
 from paddock.approvals.store import request_not_found
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import Conflict, Denied
+from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.resume import PendingCallResumer
 from paddock.gate.catalogue.catalogue import CallTarget
-from paddock.gate.effects.context import approval_preview
+from paddock.gate.effects.context import ApprovalPreviewJson, approval_preview
 
 DEFAULT_PAGE_SIZE = 100  # requests per page
 MAX_PAGE_SIZE = 1_000
+
+
+class ApprovalAnswerJson(TypedDict):
+    """One person's answer."""
+
+    by: str
+    operator: Annotated[str | None, "The operator who passed the answer on, if any."]
+    approved: bool
+    at: DateTime
+    comment: str
+    scope: ApprovalScope
+    reach: ApprovalReach
+
+
+class ApprovalSummaryJson(TypedDict):
+    """A request for approval by a person."""
+
+    id: str
+    kind: ApprovalRequestKind
+    state: ApprovalState
+    call_id: str
+    preview: ApprovalPreviewJson
+    effects: list[str]
+    requester: str
+    for_person: Annotated[str, "The person the call is for; empty if there is none."]
+    editors: list[str]
+    approvers: list[str]
+    quorum: NonNegativeInt
+    four_eyes: bool
+    remember: Annotated[str, "How far an approval may be remembered: `never`, `tool` or `plugin`."]
+    reason: str
+    policies: list[str]
+    policy_version: str
+    digest: str
+    binding: str
+    created_at: DateTime
+    expires_at: DateTime
+    ended_at: DateTime | None
+    ended_why: str
+    replaces: str | None
+    answers: list[ApprovalAnswerJson]
+
+
+class ApprovalJson(ApprovalSummaryJson):
+    """A request for approval by a person, with its consequences."""
+
+    replaced_by: Annotated[str | None, "The request with edited parameters that replaced this one."]
+    standing: Annotated[str | None, "The id of the standing approval that resulted from it."]
+
+
+class StandingApprovalJson(TypedDict):
+    """An approval that holds for more than one call."""
+
+    id: str
+    holder: str
+    plugin: str
+    callable: Annotated[str | None, "Null: every callable of the plugin."]
+    reach: ApprovalReach
+    scope: Literal["always", "session"]
+    session: str | None
+    digest: str
+    policies: list[str]
+    given_by: str
+    operator: str | None
+    given_at: DateTime
+    approval: Annotated[str, "The request that created it."]
+    revoked_at: DateTime | None
+    revoked_by: str | None
 
 
 class ApprovalService:
@@ -42,7 +118,7 @@ class ApprovalService:
         before: str | None = None,
         limit: int = DEFAULT_PAGE_SIZE,
         to: Principal | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[ApprovalSummaryJson]:
         """List a tenant's requests as data, newest first; only open ones unless `ended`.
 
         The call parameters are left out: they may be large, and an approver opens the request itself.
@@ -67,10 +143,12 @@ class ApprovalService:
             before = page[-1].id
         return self._summaries(found[:limit], to)
 
-    def _summaries(self, approvals: Iterable[Approval], to: Principal | None) -> list[dict[str, Any]]:
+    def _summaries(self, approvals: Iterable[Approval], to: Principal | None) -> list[ApprovalSummaryJson]:
         return [_without_params(self._to_json_for(request, to)) for request in approvals]
 
-    async def pending(self, principal: Principal, *, limit: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    async def pending(
+        self, principal: Principal, *, limit: int
+    ) -> tuple[list[ApprovalSummaryJson], list[ApprovalSummaryJson]]:
         """List pending requests as in `list_requests`: those this principal may answer, and visible ones for others."""
         answerable: list[Approval] = []
         others: list[Approval] = []
@@ -87,7 +165,7 @@ class ApprovalService:
             before = page[-1].id
         return self._summaries(answerable[:limit], principal), self._summaries(others[:limit], principal)
 
-    async def find(self, tenant: str, approval_id: str, *, to: Principal | None = None) -> dict[str, Any]:
+    async def find(self, tenant: str, approval_id: str, *, to: Principal | None = None) -> ApprovalJson:
         """Return one request with its replacement and the standing approval that resulted from it.
 
         Raises:
@@ -96,7 +174,8 @@ class ApprovalService:
         request = await self._approvals.find(tenant, approval_id)
         if to is not None and not can_see(request, to):
             raise request_not_found(approval_id)
-        return self._to_json_for(request, to) | {
+        return {
+            **self._to_json_for(request, to),
             "replaced_by": await self._approvals.find_replacement(request),
             "standing": await self._approvals.find_standing_created_by(request),
         }
@@ -110,7 +189,7 @@ class ApprovalService:
         comment: str = "",
         remember: RememberChoice | None = None,
         payload: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
+    ) -> ApprovalJson:
         """Approve a request; the call is made once the quorum is reached. See `Approvals.approve`.
 
         Raises:
@@ -125,7 +204,7 @@ class ApprovalService:
 
     async def deny(
         self, approval_id: str, by: Principal, *, through: str | None = None, comment: str = ""
-    ) -> dict[str, Any]:
+    ) -> ApprovalJson:
         """Deny a request; callers waiting for it are notified. See `Approvals.deny`."""
         denied = await self._approvals.deny(by.tenant, approval_id, by, through=through, comment=comment)
         return await self._apply_answer(denied)
@@ -140,12 +219,14 @@ class ApprovalService:
 
     async def list_standing(
         self, tenant: str, *, revoked: bool = False, to: Principal | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[StandingApprovalJson]:
         """List a tenant's standing approvals, oldest first: those in force, or also `revoked` ones visible to `to`."""
         standing = await self._approvals.list_standing(tenant, revoked=revoked)
         return [standing_to_json(approval) for approval in standing if to is None or can_see_standing(approval, to)]
 
-    async def revoke_standing(self, standing_id: str, by: Principal, *, through: str | None = None) -> dict[str, Any]:
+    async def revoke_standing(
+        self, standing_id: str, by: Principal, *, through: str | None = None
+    ) -> StandingApprovalJson:
         """Revoke a standing approval and return its previous state: revoked already, or not. See `Approvals.revoke`.
 
         Raises:
@@ -159,17 +240,18 @@ class ApprovalService:
             require_may_answer(approval, answerer)
             self._resumer.require_valid(approval, payload)
 
-    async def _apply_answer(self, approval: Approval) -> dict[str, Any]:
+    async def _apply_answer(self, approval: Approval) -> ApprovalJson:
         await self._resumer.on_answered(approval)
         return await self.find(approval.binding.subject.tenant, approval.id)
 
-    def _to_json_for(self, approval: Approval, to: Principal | None = None) -> dict[str, Any]:
+    def _to_json_for(self, approval: Approval, to: Principal | None = None) -> ApprovalSummaryJson:
         record = approval_to_json(approval, self._resumer.unchanged_target(approval))
-        # A rule may withhold its reason from the requester: they get the caller's version.
-        return record if to is None or OPERATOR in to.roles else record | {"reason": approval.caller_reason}
+        if to is not None and OPERATOR not in to.roles:  # a rule may withhold its reason from the requester
+            record["reason"] = approval.caller_reason
+        return record
 
 
-def approval_to_json(approval: Approval, target: CallTarget | None = None) -> dict[str, Any]:
+def approval_to_json(approval: Approval, target: CallTarget | None = None) -> ApprovalSummaryJson:
     """Serialize a request, without its token, which only the requester has.
 
     `target` is the callable, for its description of itself.
@@ -177,8 +259,8 @@ def approval_to_json(approval: Approval, target: CallTarget | None = None) -> di
     binding = approval.binding
     return {
         "id": approval.id,
-        "kind": approval.kind.value,
-        "state": approval.state.value,
+        "kind": approval.kind,
+        "state": approval.state,
         "call_id": approval.call,
         "preview": approval_preview(approval, target),
         "effects": list(binding.subject.effects),
@@ -222,12 +304,13 @@ def _may_answer(approval: Approval, by: Principal) -> bool:
     return True
 
 
-def _without_params(request: dict[str, Any]) -> dict[str, Any]:
-    return request | {"preview": {name: value for name, value in request["preview"].items() if name != "params"}}
+def _without_params(request: ApprovalSummaryJson) -> ApprovalSummaryJson:
+    request["preview"].pop("params", None)
+    return request
 
 
-def standing_to_json(standing: StandingApproval) -> dict[str, Any]:
-    """A standing approval as data."""
+def standing_to_json(standing: StandingApproval) -> StandingApprovalJson:
+    """Serialize a standing approval."""
     return {
         "id": standing.id,
         "holder": standing.holder,

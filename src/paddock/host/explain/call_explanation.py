@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, TypedDict
 
+from paddock.core.member_types import DateTime
 from paddock.core.printable import printable
 from paddock.host.explain.call_timeline import ERASED_NAME, CallTimeline
-from paddock.policy.explain import Explanation, Remedy
-from paddock.policy.rules import Rule
+from paddock.policy.decision import DecisionWord
+from paddock.policy.explain import DecisionJson, Explanation, Remedy, RemedyJson
+from paddock.policy.rules import Rule, RuleJson
 
 DECISION_TEXT: Final = {
     "allow": "The rules allowed it.",
@@ -29,6 +31,61 @@ _STATUS_TEXT: Final = {
     "voided": "the request for a yes is void",
     "withdrawn": "it was not wanted any more",
 }
+
+
+class TimelineStepJson(TypedDict):
+    """One step of a call."""
+
+    at: DateTime
+    what: str
+    entry: Annotated[str, "The ledger entry that records it."]
+
+
+class CallExplanationJson(TypedDict):
+    """Why a call was allowed, denied or held for approval."""
+
+    call_id: str
+    request_id: str | None
+    plugin: str
+    callable: str
+    name: str
+    version: str | None
+    effects: list[str]
+    who: Annotated[str | None, "Null if it was erased."]
+    operator: str | None
+    at: DateTime
+    status: str
+    resolution: str | None
+    decision: Annotated[DecisionWord | None, "Null if the call ended before the rules were consulted."]
+    proposed: Annotated[str | None, "The proposal of the agent that was called, if that was decided on."]
+    undisclosed: Annotated[list[str], "Sources that it used without disclosing them."]
+    reason: str
+    rules: Annotated[list[RuleJson], "The rules that decided, as they were then."]
+    policy_version: str | None
+    would_change_it: list[RemedyJson]
+    rules_changed: Annotated[bool, "Whether other rules are in force now."]
+    today: Annotated[DecisionJson | None, "The decision under today's rules."]
+    today_unknown: Annotated[str, "Why that cannot be determined; empty if it can."]
+    approval: str | None
+    error: dict[str, Any] | None
+    course: list[TimelineStepJson]
+
+
+class DenialExplanationJson(TypedDict):
+    """Why a capability request of a plugin was denied."""
+
+    entry: str
+    request_id: str | None
+    plugin: str
+    method: str
+    capability: str | None
+    at: DateTime
+    status: Literal["denied"]
+    decision: Literal["deny"]
+    reason: str
+    rules: list[RuleJson]
+    policy_version: str | None
+    rules_changed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +164,7 @@ class CallExplanation:
         reason = "Other rules hold now." if self.changed else "Today the same rules come to something else."
         return [f"{reason} {first}", *rest]
 
-    def to_value(self) -> dict[str, Any]:
+    def to_value(self) -> CallExplanationJson:
         """Serialize the explanation."""
         timeline = self.timeline
         today = self.now.to_value() if self.now is not None else None
@@ -158,7 +215,7 @@ class DenialExplanation:
     entry: str
     plugin: str
     method: str
-    capability: str
+    capability: str | None
     request: str | None
     at: str
     because: str
@@ -176,7 +233,7 @@ class DenialExplanation:
         ids = [self.entry, self.request, self.policy_version]
         return [*lines, f"  {printable(' · '.join(identifier for identifier in ids if identifier), 300)}"]
 
-    def to_value(self) -> dict[str, Any]:
+    def to_value(self) -> DenialExplanationJson:
         """Serialize the explanation."""
         return {
             "entry": self.entry,
@@ -205,7 +262,7 @@ def _rule_lines(rules: tuple[Rule, ...]) -> list[str]:
     return [f"  {printable(rule.text, 400)} (rule {rule.id}, {printable(rule.where)})" for rule in rules]
 
 
-def _rules_to_json(rules: tuple[Rule, ...]) -> list[dict[str, Any]]:
+def _rules_to_json(rules: tuple[Rule, ...]) -> list[RuleJson]:
     return [
         {"id": rule.id, "text": rule.text, "effect": rule.effect, "origin": rule.origin, "line": rule.line}
         for rule in rules

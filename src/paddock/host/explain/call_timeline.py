@@ -10,6 +10,7 @@ from paddock.core.events.calls import undisclosed_text
 from paddock.host.explain import effect_text
 from paddock.ledger.entry import LedgerEntry
 from paddock.manifest.names import full_name
+from paddock.policy.decision import DecisionWord
 
 ERASED_NAME: Final = "somebody who was erased"
 _CALL_EVENTS: Final = ("call.started", "call.ended")
@@ -62,7 +63,7 @@ class CallTimeline:
     agent_path: str | None
     at: str
     status: str
-    decision: str | None
+    decision: DecisionWord | None
     policies: tuple[str, ...]
     policy_version: str | None
     approval: str | None

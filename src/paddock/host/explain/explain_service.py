@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Annotated, TypeAlias, TypedDict
 
 from paddock.approvals.standing_approval import find_standing
 from paddock.approvals.store import find_request as find_approval
@@ -20,7 +20,13 @@ from paddock.core.events.capabilities import PluginCapabilityDenied
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.gate.catalogue.catalogue import Catalogue
-from paddock.host.explain.call_explanation import DECISION_TEXT, CallExplanation, DenialExplanation
+from paddock.host.explain.call_explanation import (
+    DECISION_TEXT,
+    CallExplanation,
+    CallExplanationJson,
+    DenialExplanation,
+    DenialExplanationJson,
+)
 from paddock.host.explain.call_timeline import CallTimeline, build_timeline
 from paddock.host.policy.active_policy import ActivePolicy
 from paddock.host.policy.entities import current_callable, current_principal
@@ -224,7 +230,15 @@ class Explainer:
             return placeholder
 
 
-def explanations_to_json(name: str, explanations: Iterable[DecisionExplanation]) -> dict[str, Any]:
+class ExplanationJson(TypedDict):
+    """The explanations of one id."""
+
+    id: str
+    calls: list[CallExplanationJson]
+    uses: Annotated[list[DenialExplanationJson], "Denied capability requests of plugins."]
+
+
+def explanations_to_json(name: str, explanations: Iterable[DecisionExplanation]) -> ExplanationJson:
     """Serialize explanations: calls, and denied capability requests."""
     calls = [explanation.to_value() for explanation in explanations if isinstance(explanation, CallExplanation)]
     denials = [explanation.to_value() for explanation in explanations if isinstance(explanation, DenialExplanation)]

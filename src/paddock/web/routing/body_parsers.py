@@ -28,7 +28,7 @@ def parse_grants(body: Mapping[str, Any]) -> list[Capability]:
     return capabilities
 
 
-def parse_remember(body: dict[str, Any]) -> RememberChoice:
+def parse_remember(body: Mapping[str, Any]) -> RememberChoice:
     """Parse `scope` and `reach`: how long and how far an approval is remembered.
 
     Raises:

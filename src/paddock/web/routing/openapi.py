@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from paddock.core.error_mapping import ErrorJson
 from paddock.gate.idempotency.states import MAX_KEY_CHARS
 from paddock.web.routing.error_formats import PROBLEM_FORMAT, SHU_FORMAT, ErrorFormat
 from paddock.web.routing.route import (
@@ -74,7 +73,6 @@ _SHU_INTERNAL_ERROR_TEXT = "Internal error, or the plugin's result violates its 
 def build_openapi(endpoints: Sequence[ApiRoute], legacy: Mapping[str, Schema], version: str) -> dict[str, Any]:
     """Build the OpenAPI document."""
     components = SchemaComponents()
-    components.schema_of(ErrorJson)  # hand-written schemas refer to it
     paths: dict[str, Any] = {}
     for endpoint in endpoints:
         path = _PATH_PARAMETER.sub(r"{\1}", endpoint.prefix + endpoint.path)

@@ -18,7 +18,7 @@ from paddock.console.text.plugin_text import PluginSummary, summarize_plugin
 from paddock.core.call import CallContext
 from paddock.core.errors import PaddockError
 from paddock.core.ids import Tenant
-from paddock.gate.calls.handle import CallHandle
+from paddock.gate.calls.handle import CallHandle, CallSummaryJson
 from paddock.host.host import Host
 from paddock.host.repairs.repair import Severity
 from paddock.web.request_context import call_context, is_owner
@@ -112,7 +112,7 @@ class HomePages:
             "recent": [item | {"words": self._status_text(item, principal.tenant)} for item in recent],
         }
 
-    def _status_text(self, call: dict[str, Any], tenant: Tenant) -> str:
+    def _status_text(self, call: CallSummaryJson, tenant: Tenant) -> str:
         error = self._host.calls.registry.find(call["call_id"], tenant).error
         return call_status_text(call["status"], error.error_code if error else "")
 

@@ -21,6 +21,7 @@ from paddock.core.call import CallContext
 from paddock.core.clock import format_utc
 from paddock.core.errors import HostError, Invalid, NotFound, Problem
 from paddock.core.ids import Tenant
+from paddock.host.explain.call_explanation import CallExplanationJson
 from paddock.host.explain.explain_service import explanations_to_json
 from paddock.host.host import Host
 from paddock.ledger.entry import LedgerEntry
@@ -149,7 +150,7 @@ class LedgerPages:
         }
         return render_page(request, "story.html", values)
 
-    async def _explain(self, context: CallContext, entry_id: str) -> tuple[list[dict[str, Any]], str]:
+    async def _explain(self, context: CallContext, entry_id: str) -> tuple[list[CallExplanationJson], str]:
         """Return explanations of the calls, or none and a message if the entries were tampered with."""
         try:
             explanations = await self._host.policy.explanations.explain(entry_id, context.principal)

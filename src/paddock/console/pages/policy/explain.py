@@ -6,7 +6,6 @@ A simulation changes nothing, so its question is in the query string.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -14,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from paddock.console.page import Page, render_page
 from paddock.core.errors import NotFound, PaddockError
-from paddock.host.explain.explain_service import explanations_to_json
+from paddock.host.explain.explain_service import ExplanationJson, explanations_to_json
 from paddock.host.host import Host
 from paddock.host.policy.hypothetical_call import ROLE_PREFIX, HypotheticalCall, HypotheticalDecision
 from paddock.host.policy.policy_service import PolicyTryOptions
@@ -121,7 +120,7 @@ class ExplainPages:
         return self._render(request, subject_id, explanations_to_json(subject_id, explanations))
 
     def _render(
-        self, request: Request, subject_id: str, explanations: dict[str, Any] | None = None, status: int = 200
+        self, request: Request, subject_id: str, explanations: ExplanationJson | None = None, status: int = 200
     ) -> Response:
         values = {
             "wanted": subject_id,
