@@ -39,6 +39,8 @@ from paddock.runtime.protocol_adapter import Definition
 from paddock.runtime.protocols.select import select_adapter
 from paddock.runtime.supervisor import Supervisor, open_supervisor
 from paddock.runtime.throttle import StartThrottle
+from paddock.secrets.vault import Vault
+from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.database import Database
 
 NODE = "node_00000000000000000000000001"
@@ -79,12 +81,6 @@ class _Shut:
 
     async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
         raise HostError(f"{asking.plugin} asked for {method} with {params}")
-
-
-class _NoSecrets:
-    """It needs none."""
-
-    async def require(self, *of: Any, **more: Any) -> None: ...
 
 
 class _NoNotes:
@@ -144,7 +140,7 @@ async def open_house(
             clock=clock,
             random=random,
             node=node,
-            secrets=_NoSecrets(),
+            secrets=Vault(database, WrappingKeys({})),
         )
         gate.fair_scheduler = FairScheduler(clock.monotonic)
         gate.catalogues = {DEFAULT_TENANT: Catalogue([CatalogueEntry(_KEY, _MANIFEST, _SCHEMAS)])}

@@ -4,7 +4,7 @@
     confine           restrictions applied from inside: seccomp, Landlock, rlimits
     plan              granted capabilities to a spec, and a spec to bubblewrap's arguments
     cgroups           memory, process and CPU limits: cgroups, or the fallback where there are none
-    launch_strategy   the interface of a way to start a cage; it has two implementations:
+    launch_request    what starting a cage takes and gives; there are two ways:
     bwrap             bubblewrap builds the cage from scratch
     zygote            a fork of a pre-started interpreter builds the cage around itself
     network           relays the plugin's connections to the outside, as far as granted

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from paddock.capabilities.methods import CapabilityMethod
 from paddock.capabilities.request import CapabilityRequest
 from paddock.manifest.effects import Effect
 from paddock.policy.decision import Decision
-from paddock.policy.engine import Policy
+from paddock.policy.engine import Policy, PolicySource
 from paddock.policy.principal import PolicyPrincipal
 from paddock.policy.request import PolicyRequest, build_use_request
 from paddock.policy.rules import checked_rules, shipped_rule_file
@@ -24,24 +24,6 @@ _EXTERNAL_EFFECTS = (Effect.EXTERNAL_CALL, Effect.EXTERNAL_SEND, Effect.WEBHOOK_
 _RequestKey: TypeAlias = tuple[PolicyPrincipal, str, bool, frozenset[str] | None, frozenset[str] | None]
 
 
-class CapabilityAuthorizer(Protocol):
-    """Decides whether a plugin may use a capability."""
-
-    def decide(self, request: CapabilityRequest, method: CapabilityMethod, *, granted: bool) -> Decision:
-        """Return the policy decision for this request.
-
-        Called thousands of times a second, so it must not wait for anything.
-        """
-        ...
-
-
-class PolicyProvider(Protocol):
-    """Provides the policy that is currently in force."""
-
-    @property
-    def policy(self) -> Policy: ...
-
-
 @dataclass(frozen=True, slots=True)
 class PolicyCheck:
     """Authorizes capability requests with the policy in force.
@@ -49,10 +31,14 @@ class PolicyCheck:
     Caches the built policy requests, because plugins repeat the same requests.
     """
 
-    rules: PolicyProvider
+    rules: PolicySource
     _cache: dict[_RequestKey, PolicyRequest] = field(default_factory=dict[_RequestKey, PolicyRequest])
 
     def decide(self, request: CapabilityRequest, method: CapabilityMethod, *, granted: bool) -> Decision:
+        """Return the policy decision for this request.
+
+        Called thousands of times a second, so it must not wait for anything.
+        """
         cache_key = (request.principal, method.name, granted, request.effects, request.process_effects)
         policy_request = self._cache.get(cache_key)
         if policy_request is None:
@@ -83,7 +69,7 @@ def _external_effects(request: CapabilityRequest) -> Iterable[Effect] | None:
 
 @dataclass(frozen=True, slots=True)
 class ShippedPolicy:
-    """A `PolicyProvider` with only the rules that ship with every host.
+    """A `PolicySource` with only the rules that ship with every host.
 
     Used while a plugin is being developed: its users will meet the same rules.
     """

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from paddock.capabilities.authorization import CapabilityAuthorizer
+from paddock.capabilities.authorization import PolicyCheck
 from paddock.capabilities.methods import REQUIRED_CAPABILITIES, CapabilityMethod, effective_method, find_method
 from paddock.capabilities.recording import DenialRecorder, UsageRecorder
 from paddock.capabilities.request import CapabilityRequest
@@ -54,7 +54,7 @@ class CapabilityDispatcher:
     def __init__(
         self,
         handlers: Mapping[str, ServiceHandler],
-        authorizer: CapabilityAuthorizer,
+        authorizer: PolicyCheck,
         fences: FenceCheck,
         *,
         usage: UsageRecorder,

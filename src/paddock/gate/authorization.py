@@ -20,7 +20,7 @@ from paddock.gate.idempotency.hints import InvalidIdempotencyHint, fill_idempote
 from paddock.manifest.model import Manifest, PluginKind
 from paddock.plugins.dialects.proposals import proposed_callables
 from paddock.policy.decision import Allow, Decision, Deny
-from paddock.policy.engine import Policy
+from paddock.policy.engine import Policy, PolicySource
 from paddock.policy.principal import PolicyPrincipal, to_policy_principal
 from paddock.policy.request import CallEnvironment, build_call_request, build_propose_request
 from paddock.policy.target import CallableTarget
@@ -119,13 +119,6 @@ class Authorizer(Protocol):
     def rule_pins(self, decision: Decision) -> tuple[str, ...]:
         """The deciding rules, each as `id@hash of the rule`."""
         ...
-
-
-class PolicySource(Protocol):
-    """Gives the active policy."""
-
-    @property
-    def policy(self) -> Policy: ...
 
 
 class _DecisionCache(NamedTuple):

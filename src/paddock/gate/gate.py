@@ -28,12 +28,14 @@ from paddock.gate.effects.long_running import LongRunningCalls
 from paddock.gate.effects.starter import CallStarter, DecisionChanged
 from paddock.gate.invocation import CallRequest, Invocation
 from paddock.gate.output import OutputValidator, is_kernel_operator
-from paddock.gate.ports import NULL_LISTENER, AuditLog, CallListener, CallObserver, SecretChecker
+from paddock.gate.ports import NULL_LISTENER, CallListener, CallObserver
+from paddock.ledger.write.writer import LedgerWriter
 from paddock.plugins.dialects.envelope import InProgress
 from paddock.policy.decision import Allow, Deny
 from paddock.runtime.calls import AskCaller, OnEvent
 from paddock.runtime.supervisor import Supervisor
 from paddock.secrets.requirements import called_operation
+from paddock.secrets.vault import Vault
 
 _UNGUARDED: AbstractAsyncContextManager[ReplayedResult | None] = nullcontext()
 
@@ -46,11 +48,11 @@ class Gate:
     """
 
     supervisor: Supervisor
-    audit_log: AuditLog
+    audit_log: LedgerWriter
     authorizer: Authorizer
     starter: CallStarter
     rate_limiter: RateLimiter
-    secrets: SecretChecker
+    secrets: Vault
     clock: Clock
     random: Random
     catalogues: Mapping[Tenant, Catalogue] = field(default_factory=dict[Tenant, Catalogue])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from paddock.capabilities.artifacts.service import ArtifactService
 from paddock.core.errors import NotFound, Problem
 from paddock.gate.authorization import ProposalChecker, denied_error
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.invocation import Invocation
-from paddock.gate.ports import ArtifactLookup
 from paddock.manifest.model import Dialect, PluginKind
 from paddock.plugins.dialects.envelope import OutputInvalid
 from paddock.plugins.dialects.operator_result import stored_artifact_digests
@@ -19,7 +19,7 @@ from paddock.plugins.dialects.operator_result import stored_artifact_digests
 class OutputValidator:
     """Checks answers. Without `artifacts` or `proposals`, as in the development host, those are not checked."""
 
-    artifacts: ArtifactLookup | None = None
+    artifacts: ArtifactService | None = None
     proposals: ProposalChecker | None = None
 
     async def validate(self, target: CallTarget, result: Any) -> None:

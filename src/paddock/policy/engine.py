@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from paddock.policy.annotations import ApprovalRequirement
 from paddock.policy.cedar import CedarEvaluator, CedarResponse, cedar_policy_id
@@ -161,3 +161,10 @@ def _public_texts(rules: Sequence[Rule]) -> str:
 
 def _rule_texts(rules: Sequence[Rule]) -> str:
     return " ".join(dict.fromkeys(rule.text for rule in rules))
+
+
+class PolicySource(Protocol):
+    """Gives the policy that is in force."""
+
+    @property
+    def policy(self) -> Policy: ...

@@ -23,7 +23,6 @@ from paddock.secrets.key_stores import WrappingKeyRecord
 from paddock.secrets.rows import (
     KEY_PENDING,
     KEY_REPLACED,
-    AuditScope,
     active_key,
     delete_key_record,
     inactive_keys,
@@ -31,6 +30,7 @@ from paddock.secrets.rows import (
     register_pending_key,
 )
 from paddock.secrets.wrapping_keys import AUTO, WrappingKeys
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import DirectDatabase, Transaction
 
 ROWS_PER_BATCH = 100  # per transaction: short enough that nobody waits long for the database
@@ -73,7 +73,7 @@ def rotate(
     database: DirectDatabase,
     keys: WrappingKeys,
     random: Random,
-    audit: Callable[[Transaction], AuditScope],
+    audit: Callable[[Transaction], AuditedTransaction],
     *,
     preferred: str | None = None,
     progress: Callable[[int], None] = lambda _moved: None,
@@ -120,7 +120,7 @@ class _Rotation:
     database: DirectDatabase
     keys: WrappingKeys
     random: Random
-    audit: Callable[[Transaction], AuditScope]
+    audit: Callable[[Transaction], AuditedTransaction]
     progress: Callable[[int], None]
 
     def destroy_pending_keys(self) -> None:
@@ -237,5 +237,5 @@ def _rewrap_batch(tx: Transaction, after: _RowKey, old: WrappingKey, new: Wrappi
     return _BatchResult(moved, left, (last["tenant"], last["owner"], last["name"]) if last else None)
 
 
-def _publish_rotation(audit: AuditScope, key_id: str, count: int) -> None:
+def _publish_rotation(audit: AuditedTransaction, key_id: str, count: int) -> None:
     audit.publish.publish(SecretRotated(key_id=key_id, count=count, by=audit.by))

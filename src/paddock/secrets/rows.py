@@ -4,38 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from paddock.core.clock import Random
 from paddock.core.errors import NotFound, OperatorError
-from paddock.core.events.event import EventSink
 from paddock.core.events.secrets import SecretRemoved, SecretSet
-from paddock.core.ids import PrincipalId, Tenant
+from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.core.secret import SECRET_NAME_RULE, Secret, is_valid_secret_name
 from paddock.secrets.envelope import Envelope, SecretVersion, WrappingKey, seal
 from paddock.secrets.key_stores import WrappingKeyRecord
 from paddock.secrets.requirements import LookupOrder, SecretScope
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import Row, Transaction
 
 MAX_SECRET_CHARS = 64 * 1024
 KEY_REPLACED, KEY_PENDING = 0, -1  # values of `in_use` for inactive keys
 _COLUMNS = "tenant, owner, name, version, set_at, set_by"
-
-
-class AuditScope(Protocol):
-    """A transaction in which a principal changes secrets of a tenant; `AuditedTransaction` is one."""
-
-    @property
-    def tx(self) -> Transaction: ...
-    @property
-    def tenant(self) -> Tenant: ...
-    @property
-    def by(self) -> PrincipalId: ...
-    @property
-    def now(self) -> str: ...
-    @property
-    def publish(self) -> EventSink: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +118,7 @@ def delete_key_record(tx: Transaction, key_id: str) -> None:
 
 
 def set_secret(
-    change: AuditScope, name: str, owner: str, value: Secret, key: WrappingKey, random: Random
+    change: AuditedTransaction, name: str, owner: str, value: Secret, key: WrappingKey, random: Random
 ) -> SecretInfo | None:
     """Store a new version of a secret. It replaces the previous one.
 
@@ -170,7 +154,7 @@ def set_secret(
     return SecretInfo(change.tenant, owner, name, version, change.now, change.by)
 
 
-def remove_secret(change: AuditScope, name: str, owner: str) -> SecretInfo:
+def remove_secret(change: AuditedTransaction, name: str, owner: str) -> SecretInfo:
     """Erase a secret: its data key and its sealed value are overwritten.
 
     Raises:
@@ -186,7 +170,7 @@ def remove_secret(change: AuditScope, name: str, owner: str) -> SecretInfo:
     return secret
 
 
-def remove_owner_secrets(change: AuditScope, owner: str) -> None:
+def remove_owner_secrets(change: AuditedTransaction, owner: str) -> None:
     """Erase all secrets of a removed person, so that a later holder of the name inherits nothing."""
     for secret in list_secrets(change.tx, change.tenant, owner):
         remove_secret(change, secret.name, owner)

@@ -21,7 +21,6 @@ from paddock.secrets.requirements import (
     required_secrets,
 )
 from paddock.secrets.rows import (
-    AuditScope,
     SealedSecret,
     SecretInfo,
     activate_first_key,
@@ -33,6 +32,7 @@ from paddock.secrets.rows import (
     set_secret,
 )
 from paddock.secrets.wrapping_keys import WrappingKeys
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import Database, DirectDatabase, Transaction
 
 UNREADABLE_CODES = frozenset({"secret.key_missing", "secret.unreadable", "secret.key"})
@@ -43,7 +43,7 @@ def store_secret(
     database: DirectDatabase,
     keys: WrappingKeys,
     random: Random,
-    audit: Callable[[Transaction], AuditScope],
+    audit: Callable[[Transaction], AuditedTransaction],
     name: str,
     owner: str,
     value: Secret,
@@ -65,7 +65,7 @@ def store_secret(
 
 
 def get_sealing_key(
-    database: DirectDatabase, keys: WrappingKeys, audit: Callable[[Transaction], AuditScope]
+    database: DirectDatabase, keys: WrappingKeys, audit: Callable[[Transaction], AuditedTransaction]
 ) -> WrappingKey:
     """Return the active key, for `set_secret`; created if there is none yet.
 
@@ -77,7 +77,7 @@ def get_sealing_key(
 
 
 def _create_first_key(
-    database: DirectDatabase, keys: WrappingKeys, audit: Callable[[Transaction], AuditScope]
+    database: DirectDatabase, keys: WrappingKeys, audit: Callable[[Transaction], AuditedTransaction]
 ) -> WrappingKeyRecord:
     new_key = keys.create(lambda record: database.write(lambda tx: register_pending_key(tx, record, audit(tx).now)))
     active = database.write(lambda tx: activate_first_key(tx, new_key.record))
@@ -89,7 +89,7 @@ def _create_first_key(
 
 def _write_version(
     tx: Transaction,
-    audit: Callable[[Transaction], AuditScope],
+    audit: Callable[[Transaction], AuditedTransaction],
     name: str,
     owner: str,
     value: Secret,

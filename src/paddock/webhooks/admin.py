@@ -13,9 +13,10 @@ from paddock.core.events.webhooks import WebhookChanged
 from paddock.core.ids import Tenant, new_id
 from paddock.core.secret import Secret
 from paddock.secrets.envelope import WrappingKey
-from paddock.secrets.rows import AuditScope, set_secret
+from paddock.secrets.rows import set_secret
 from paddock.secrets.vault import get_sealing_key
 from paddock.secrets.wrapping_keys import WrappingKeys
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import DirectDatabase, Transaction
 from paddock.webhooks import webhook
 from paddock.webhooks.cloud_event import parse_patterns
@@ -51,7 +52,7 @@ class WebhookAdmin:
     clock: Clock
     random: Random
     tenant: Tenant
-    audited: Callable[[Transaction], AuditScope]
+    audited: Callable[[Transaction], AuditedTransaction]
 
     def add(self, url: str, types: Iterable[str], label: str, *, personal: bool) -> tuple[Webhook, Secret]:
         """Add a webhook; returns it with its signing secret, which is never shown again.
@@ -71,7 +72,7 @@ class WebhookAdmin:
         host, patterns = self.receivers.validate_url(url).origin.host, parse_patterns(types)
         webhook_id, secret = new_id("wh", self.clock, self.random), generate_secret(self.random)
 
-        def unit(audit: AuditScope, key: WrappingKey) -> Webhook | None:
+        def unit(audit: AuditedTransaction, key: WrappingKey) -> Webhook | None:
             if set_secret(audit, CURRENT_SECRET, secret_owner(webhook_id), secret, key, self.random) is None:
                 return None
             return webhook.add(audit, webhook_id, url, host, label, patterns, personal=personal)
@@ -90,7 +91,7 @@ class WebhookAdmin:
         overlap_ends = now + min(overlap, MAX_SECRET_OVERLAP)
         previous = read_signing_secrets(self.database, self.keys, hook, now)[0] if overlap_ends > now else None
 
-        def unit(audit: AuditScope, key: WrappingKey) -> Webhook | None:
+        def unit(audit: AuditedTransaction, key: WrappingKey) -> Webhook | None:
             webhook.require(audit.tx, audit.tenant, webhook_id)
             if set_secret(audit, CURRENT_SECRET, hook.owner, secret, key, self.random) is None:
                 return None
@@ -135,7 +136,7 @@ class WebhookAdmin:
         """Return the active signing secrets; raises as `read_signing_secrets` does."""
         return read_signing_secrets(self.database, self.keys, hook, self.clock.now())
 
-    def _write_sealed(self, unit: Callable[[AuditScope, WrappingKey], T | None]) -> T:
+    def _write_sealed(self, unit: Callable[[AuditedTransaction, WrappingKey], T | None]) -> T:
         for _ in range(_MAX_WRITE_ATTEMPTS):  # repeated only if the sealing key is rotated meanwhile
             key = get_sealing_key(self.database, self.keys, self.audited)
             written = self.database.write(lambda tx, key=key: unit(self.audited(tx), key))

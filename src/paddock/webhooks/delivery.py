@@ -8,10 +8,8 @@ and another takes over if it is killed. An event that was in flight then is sent
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError
@@ -28,7 +26,7 @@ from paddock.store.database import Database, Transaction
 from paddock.webhooks import dead_letters, webhook
 from paddock.webhooks.cloud_event import CloudEvent, to_cloud_events
 from paddock.webhooks.retry import DeadLettered, DeliveryAttempt, DeliveryRetryPolicy, ReceiverGone, decide_retry
-from paddock.webhooks.sender import ReceiverConnection
+from paddock.webhooks.sender import ReceiverConnection, WebhookSender
 from paddock.webhooks.signature import open_signing_secrets
 from paddock.webhooks.webhook import Webhook
 
@@ -37,12 +35,6 @@ MAX_TURN_S = 30.0  # then other waiting jobs come first
 SECRET_RETRY_DELAY = timedelta(minutes=1)  # after a signing secret could not be opened
 NEVER_DELIVERED = frozenset({WebhookGaveUp.type})
 """Never sent to webhooks: the event about a dead letter would become the next dead letter."""
-
-
-class ReceiverConnector(Protocol):
-    """Opens connections to receivers; `sender.WebhookSender` is one."""
-
-    def connect(self, url: str) -> AbstractAsyncContextManager[ReceiverConnection]: ...
 
 
 def events_for_webhook(hook: Webhook, entry: LedgerEntry, source: str) -> list[CloudEvent]:
@@ -57,7 +49,7 @@ class WebhookDelivery:
     Attributes:
         database: Holds webhooks, their positions and the ledger.
         vault: Opens signing secrets.
-        connector: Opens connections to receivers.
+        sender: Opens connections to receivers.
         retry_policy: How long a failing receiver is retried.
         source: The CloudEvents source of this host.
         publish_in: Creates the event sink of a transaction.
@@ -65,7 +57,7 @@ class WebhookDelivery:
 
     database: Database
     vault: Vault
-    connector: ReceiverConnector
+    sender: WebhookSender
     clock: Clock
     random: Random
     retry_policy: DeliveryRetryPolicy
@@ -86,7 +78,7 @@ class WebhookDelivery:
                 job, lambda tx: webhook.record_failure(tx, hook, now.isoformat(), hook.attempts, code)
             )
             return RescheduleAt(now + SECRET_RETRY_DELAY)
-        async with self.connector.connect(hook.url) as connection:
+        async with self.sender.connect(hook.url) as connection:
             turn = _DeliveryTurn(self, job, hook, connection, secrets, self.clock.monotonic() + MAX_TURN_S)
             return await turn.deliver_pending() or await turn.retry_dead_letters()
 

@@ -15,7 +15,8 @@ from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.core.printable import printable
 from paddock.ledger.read.entries import read_head
 from paddock.queue import queue
-from paddock.secrets.rows import AuditScope, remove_owner_secrets
+from paddock.secrets.rows import remove_owner_secrets
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import Row, Transaction
 
 DELIVERY_JOB = "webhook.deliver"
@@ -122,7 +123,14 @@ def secret_owner(webhook_id: str) -> str:
 
 
 def add(
-    audit: AuditScope, webhook_id: str, url: str, host: str, label: str, types: tuple[str, ...], *, personal: bool
+    audit: AuditedTransaction,
+    webhook_id: str,
+    url: str,
+    host: str,
+    label: str,
+    types: tuple[str, ...],
+    *,
+    personal: bool,
 ) -> Webhook:
     """Add a webhook that gets the tenant's events from the next one on.
 
@@ -195,7 +203,7 @@ def next_attempt_at(tx: Transaction, hook: Webhook) -> str | None:
     return None if due is None else due.isoformat()
 
 
-def remove(audit: AuditScope, webhook_id: str) -> Webhook:
+def remove(audit: AuditedTransaction, webhook_id: str) -> Webhook:
     """Remove a webhook, its pending job and its signing secrets.
 
     Raises:
@@ -209,7 +217,7 @@ def remove(audit: AuditScope, webhook_id: str) -> Webhook:
     return hook
 
 
-def set_enabled(audit: AuditScope, webhook_id: str, *, on: bool, from_now: bool = False) -> Webhook:
+def set_enabled(audit: AuditedTransaction, webhook_id: str, *, on: bool, from_now: bool = False) -> Webhook:
     """Enable or disable a webhook. Once enabled it gets the events that it missed, unless `from_now`.
 
     Raises:

@@ -14,7 +14,7 @@ from paddock.cage.bwrap.cage import BwrapCage
 from paddock.cage.bwrap.mount_stage import MountStages
 from paddock.cage.bwrap.pinned_path import PathPinner
 from paddock.cage.confine.sandbox_init import ARTIFACTS_IN_FD, ARTIFACTS_OUT_FD, GATE_FD, STDIN_FD, STDOUT_FD
-from paddock.cage.launch_strategy import LaunchRequest, PluginStreams
+from paddock.cage.launch_request import LaunchRequest, PluginStreams
 from paddock.cage.linux import create_memfd
 from paddock.cage.plan.bwrap_arguments import (
     CageAssets,

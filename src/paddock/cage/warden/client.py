@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from anyio import CancelScope  # by name: at shutdown there may be no descriptor left to import it with
 
@@ -23,23 +22,14 @@ from paddock.cage.spec import CageSpec, ProcessExit
 from paddock.cage.warden.connection import PendingCage, WardenConnection
 from paddock.cage.warden.messages import CageRefused, CageStarted
 
+if TYPE_CHECKING:
+    from paddock.cage.network.egress_proxy import CageNetwork
+
 MAX_CONCURRENT_LAUNCHES = 2
 LAUNCH_TIMEOUT_S = 25.0  # the warden gives up after 20 and says so; this is for a warden that does not answer
 MAX_WARDEN_STARTS = 5
 WARDEN_START_WINDOW_S = 60.0
 _LATE_HINT = "look whether the machine is very busy or a file system hangs (ps -eo pid,stat,wchan,cmd), and try again"
-
-
-class CageNetworkPort(Protocol):
-    """Serves the sockets that listen inside cages."""
-
-    async def attach(self, cage_id: str, spec: CageSpec, listeners: list[socket.socket]) -> None:
-        """Begin to serve a cage; from here on the sockets belong to the network."""
-        ...
-
-    def detach(self, cage_id: str) -> None:
-        """Close everything of a cage that is gone. Does nothing when it was never attached."""
-        ...
 
 
 class WardenClient:
@@ -51,9 +41,7 @@ class WardenClient:
         trees: The directory that contains all installed plugins; Python plugins in it are started from a zygote.
     """
 
-    def __init__(
-        self, network: CageNetworkPort | None, find: Callable[[], Bubblewrap], trees: Path | None = None
-    ) -> None:
+    def __init__(self, network: CageNetwork | None, find: Callable[[], Bubblewrap], trees: Path | None = None) -> None:
         self._network = network
         self._trees = trees
         self._find_bubblewrap = find
@@ -245,7 +233,7 @@ class _PluginPipes:
 
 @asynccontextmanager
 async def open_warden(
-    *, network: CageNetworkPort | None = None, path: str | None = None, trees: Path | None = None
+    *, network: CageNetwork | None = None, path: str | None = None, trees: Path | None = None
 ) -> AsyncGenerator[WardenClient, None]:
     """Give a launcher of caged processes for the duration of the block; afterwards every cage is gone.
 

@@ -15,9 +15,10 @@ from paddock.cage.cgroups import fallback_limits
 from paddock.cage.cgroups.cgroup import Cgroup
 from paddock.cage.cgroups.fallback_limits import set_niceness
 from paddock.cage.confine.init_config import process_rlimits
-from paddock.cage.launch_strategy import CageHandle, LaunchRequest, LaunchStrategy, PluginStreams
+from paddock.cage.launch_request import CageHandle, LaunchRequest, PluginStreams
 from paddock.cage.linux import NO_DESCRIPTORS_CODE, RAISE_NOFILE_HINT, exit_status_of, is_descriptor_exhaustion
 from paddock.cage.spec import NOBODY, CageSpec
+from paddock.cage.zygote.pool import ZygotePool
 
 MEMORY_CAUSE = "memory"
 
@@ -149,7 +150,7 @@ class CageRecord:
         self.cgroup.discard()
 
 
-def start_cage(number: int, spec: CageSpec, streams: PluginStreams, strategy: LaunchStrategy) -> CageRecord:
+def start_cage(number: int, spec: CageSpec, streams: PluginStreams, strategy: ZygotePool) -> CageRecord:
     """Begin to build a cage.
 
     Raises:

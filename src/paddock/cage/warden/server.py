@@ -30,7 +30,7 @@ from paddock.cage.cgroups import fallback_limits
 from paddock.cage.cgroups.cgroup import WardenCgroups
 from paddock.cage.cgroups.discovery import describe_mechanisms, find_locations, read_cgroup_view
 from paddock.cage.confine import sandbox_init
-from paddock.cage.launch_strategy import PluginStreams
+from paddock.cage.launch_request import PluginStreams
 from paddock.cage.linux import NO_DESCRIPTORS_CODE, RAISE_NOFILE_HINT, become_subreaper, is_host_root
 from paddock.cage.plan.bwrap_arguments import load_cage_assets
 from paddock.cage.spec import CageSpec

@@ -16,7 +16,7 @@ from typing import Any
 
 from paddock.cage.bwrap.launcher import BwrapLauncher
 from paddock.cage.confine.init_config import build_init_config
-from paddock.cage.launch_strategy import CageHandle, LaunchRequest, PluginStreams
+from paddock.cage.launch_request import CageHandle, LaunchRequest, PluginStreams
 from paddock.cage.linux import clone_mount_tree, create_memfd, is_readable
 from paddock.cage.plan.network_plan import etc_file_contents, etc_files_for, plan_network
 from paddock.cage.spec import CageSpec

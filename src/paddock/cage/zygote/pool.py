@@ -16,7 +16,7 @@ from pathlib import Path
 
 from paddock.cage.bwrap.launcher import BwrapLauncher
 from paddock.cage.cgroups.cgroup import Cgroup, WardenCgroups
-from paddock.cage.launch_strategy import CageHandle, LaunchRequest
+from paddock.cage.launch_request import CageHandle, LaunchRequest
 from paddock.cage.spec import WORKER_SCRIPT, CageSpec
 from paddock.cage.zygote.cage import ForkRecipe, ZygoteCage
 from paddock.cage.zygote.warm_start import WarmStart, ZygoteKey, add_plugin_trees, plan_warm_start, shadows_library
@@ -45,8 +45,8 @@ class _PoolEntry:
 
 
 class ZygotePool:
-    """Starts plugins from zygotes where that is equivalent, and with bubblewrap otherwise. A `LaunchStrategy` to be
-    polled.
+    """Starts plugins from zygotes where that is equivalent, and with bubblewrap otherwise. It only makes progress
+    when polled.
 
     Args:
         bwrap: Starts cages with bubblewrap.
@@ -85,7 +85,11 @@ class ZygotePool:
         return entry.spare_cgroup
 
     def start(self, request: LaunchRequest) -> CageHandle:
-        """See `LaunchStrategy`."""
+        """Begin to build a cage.
+
+        Raises:
+            OSError: Something the spec names does not exist, or the host is out of a resource. Nothing is left behind.
+        """
         warm_start = self._warm_start(request.spec)
         entry = None if warm_start is None else self._entry_for(warm_start)
         if warm_start is None or entry is None or not entry.was_warm or self._trees is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.cage.bwrap.launcher import BwrapCage, BwrapLauncher
-from paddock.cage.launch_strategy import PluginStreams
+from paddock.cage.launch_request import PluginStreams
 from paddock.cage.spec import CageSpec
 from paddock.cage.zygote.namespaces import ZYGOTE_FILES
 from paddock.cage.zygote.program import MAX_MESSAGE_BYTES, RequestDescriptors, SpareDescriptors

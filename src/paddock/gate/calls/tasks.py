@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 
-
-class Cancellable(Protocol):
-    """A call that can be cancelled and awaited."""
-
-    def cancel(self) -> None:
-        """Request its cancellation."""
-        ...
-
-    async def wait_ended(self) -> None:
-        """Wait until it has ended."""
-        ...
+from paddock.gate.calls.handle import CallHandle
 
 
 class CallTasks:
@@ -26,7 +16,7 @@ class CallTasks:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
-        self._borrowed: set[Cancellable] = set()
+        self._borrowed: set[CallHandle] = set()
 
     def start_soon(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Start a coroutine in a task of its own."""
@@ -34,11 +24,11 @@ class CallTasks:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def borrow(self, call: Cancellable) -> None:
+    def borrow(self, call: CallHandle) -> None:
         """Register a call that runs in its caller's task; it is cancelled with the host like all others."""
         self._borrowed.add(call)
 
-    def give_back(self, call: Cancellable) -> None:
+    def give_back(self, call: CallHandle) -> None:
         """Unregister a borrowed call that is over."""
         self._borrowed.discard(call)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from paddock.capabilities.artifacts.files import artifacts_directory
 from paddock.capabilities.artifacts.rows import ArtifactLimits
 from paddock.capabilities.artifacts.service import ArtifactService, open_artifacts
-from paddock.capabilities.authorization import CapabilityAuthorizer
+from paddock.capabilities.authorization import PolicyCheck
 from paddock.capabilities.dispatcher import CapabilityDispatcher
 from paddock.capabilities.http.service import HttpService
 from paddock.capabilities.methods import wire_namespace
@@ -67,7 +67,7 @@ async def open_capability_services(
     storage: Path,
     database: Database,
     logs: PluginLogs,
-    authorizer: CapabilityAuthorizer,
+    authorizer: PolicyCheck,
     *,
     publish_for: Callable[[Tenant], EventSink],
     clock: Clock,

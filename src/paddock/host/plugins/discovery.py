@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any
 
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.host.plugins.logs.log_files import log_name
 from paddock.host.plugins.logs.plugin_logs import PluginLogs
+from paddock.host.plugins.reconciler import Reconciler
 from paddock.host.plugins.tool_records import read_tool_records, unusable_reason
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
@@ -21,18 +22,6 @@ from paddock.runtime.protocol_adapter import Definition, DefinitionList
 MAX_LOGGED_DEFINITIONS = 20
 
 
-class LiveCatalogue(Protocol):
-    """The catalogue of what may be called right now."""
-
-    def listing_fingerprint(self, key: InstanceKey) -> object:
-        """Return the fingerprint of a plugin's tools in the catalogue."""
-        ...
-
-    async def reconcile(self) -> None:
-        """Update the catalogue from the database."""
-        ...
-
-
 class DefinitionService:
     """Records the definitions that servers list, and people's decisions about them.
 
@@ -40,14 +29,14 @@ class DefinitionService:
         store: The plugin store.
         views: The plugin store, for reads.
         logs: Receives a line in the plugin's log for each withheld definition.
-        catalogue: The catalogue to update.
+        reconciler: Updates the catalogue.
     """
 
-    def __init__(self, store: StoreThread, views: StoreThread, logs: PluginLogs, catalogue: LiveCatalogue) -> None:
+    def __init__(self, store: StoreThread, views: StoreThread, logs: PluginLogs, reconciler: Reconciler) -> None:
         self._store = store
         self._views = views
         self._logs = logs
-        self._catalogue = catalogue
+        self._reconciler = reconciler
         self._backoffs: dict[InstanceKey, RelistBackoff] = {}
 
     async def record_discovered(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
@@ -70,8 +59,8 @@ class DefinitionService:
 
         diff, fingerprint = await self._store.run(record, key.tenant)
         # Compared with the catalogue, not with the diff: another process may have discovered the same server before.
-        if self._catalogue.listing_fingerprint(key) != fingerprint:
-            await self._catalogue.reconcile()
+        if self._reconciler.listing_fingerprint(key) != fingerprint:
+            await self._reconciler.reconcile()
         self._log_withheld(log_name(key.tenant, key.plugin), diff)
 
     async def list_definitions(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> list[dict[str, Any]]:
@@ -88,7 +77,7 @@ class DefinitionService:
     ) -> dict[str, Any]:
         """Accept a definition; see `plugins/tool_pinning/accept.py`. It can be called when this returns."""
         row = await self._store.run(lambda store: accept_definition(store, plugin, kind, name, shown_hash, by), tenant)
-        await self._catalogue.reconcile()
+        await self._reconciler.reconcile()
         return {"plugin": row.plugin, **row.to_value()}
 
     async def _throttle(self, key: InstanceKey) -> None:

@@ -21,12 +21,12 @@ from paddock.gate.effects.starter import CallStarter
 from paddock.gate.gate import Gate
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.invocation import Invocation
-from paddock.gate.ports import SecretChecker
 from paddock.ledger.entry import EntryDraft, EventSource, IdentifiedDraft
 from paddock.ledger.write.append import TransactionLedger, append_entries, record_all
 from paddock.ledger.write.writer import LedgerWriter
 from paddock.queue.node import Node
 from paddock.runtime.supervisor import Supervisor
+from paddock.secrets.vault import Vault
 from paddock.store.database import Database, Transaction
 
 
@@ -47,7 +47,7 @@ def build_gate(
     authorizer: Authorizer,
     approvals: Approvals,
     rate_limiter: RateLimiter,
-    secrets: SecretChecker,
+    secrets: Vault,
     clock: Clock,
     random: Random,
     node: Node,

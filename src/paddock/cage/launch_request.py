@@ -1,4 +1,4 @@
-"""The interface of a way to start a cage: cold through bubblewrap, or warm from a zygote."""
+"""What starting a cage takes and gives, whether bubblewrap builds it or a zygote is forked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from paddock.cage.cgroups.cgroup import Cgroup
 from paddock.cage.spec import CageSpec
 
 
@@ -69,24 +68,4 @@ class CageHandle(Protocol):
 
     def close(self) -> None:
         """Close every descriptor, once everything is gone."""
-        ...
-
-
-class LaunchStrategy(Protocol):
-    """Starts cages."""
-
-    def cgroup_for(self, spec: CageSpec) -> Cgroup:
-        """Create the cgroup for the cage that is started next.
-
-        Raises:
-            OSError: The kernel refused; nothing is left of it.
-        """
-        ...
-
-    def start(self, request: LaunchRequest) -> CageHandle:
-        """Begin to build a cage.
-
-        Raises:
-            OSError: Something the spec names does not exist, or the host is out of a resource. Nothing is left behind.
-        """
         ...
