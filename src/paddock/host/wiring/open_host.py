@@ -135,6 +135,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     keys = load_secret_keys(directories, settings, environ)
     open_store = partial(open_plugin_store, directories, settings, clock=clock)
     address = settings.store.url or directories.database_file
+    # Without the trees every start is cold: a command that makes one call would be gone before a zygote is ready.
+    one_call = config.role == "command" and config.start == "nothing"
+    plugin_trees = None if one_call else trees_directory(directories.data)
     async with (
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(address, role=config.role) as database,
@@ -143,7 +146,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_store_thread(open_store) as store,
         open_store_thread(open_store) as views,
         open_cage_network(lambda tenant: DenialLogger(ledger.publisher(tenant), logs, tenant)) as network,
-        open_warden(network=network, trees=trees_directory(directories.data)) as warden,
+        open_warden(network=network, trees=plugin_trees) as warden,
         open_active_policy(directories, settings.policy, database, clock, random) as active_policy,
         open_capability_services(
             directories.data / "storage",
