@@ -132,6 +132,9 @@ def test_a_running_daemon_accepts_exactly_what_was_shown(files: Paddock) -> None
         body = {"kind": "tool", "name": "read", "hash": read["waiting_hash"]}
         assert started.ask("GET", "/plugins").body["plugins"][0]["waiting"] == 1
         assert any("send it on" in line for line in read["difference"])
+        waiting = started.ask("GET", "/definitions/waiting").body["waiting"]
+        assert [(one["plugin"], one["name"]) for one in waiting] == [("files", "read")]
+        assert files("plugin", "accept", "--json").json["waiting"] == waiting
 
         met(files, tool("read", "Read a file, and delete it"))
         changed = started.ask("POST", "/plugins/files/definitions/accept", body)

@@ -69,5 +69,11 @@ def test_nothing_is_overwritten_and_nothing_damaged_or_unknown_is_handed_out(mak
     (kept,) = (maker.home / "data" / "artifacts").glob("of-*/*/*")
     kept.write_bytes(CONTENT[:-1] + b"!")
     assert refused(uri, "-o", folder / "x", code=1) == "artifacts.damaged"
+    with daemon(maker):
+        assert refused(uri, "-o", folder / "x", code=1) == "artifacts.damaged"
+        kept.write_bytes(CONTENT[:-1])
+        assert refused(uri, "-o", folder / "x", code=1) == "artifacts.damaged"
+        kept.unlink()
+        assert refused(uri, "-o", folder / "x", code=3) == "artifacts.missing"
     assert (folder / "mine").read_text() == "mine"
     assert not (folder / "x").exists()

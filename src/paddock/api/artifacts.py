@@ -42,9 +42,11 @@ class ArtifactRoutes:
     async def get_artifact(self, request: Request) -> Response:
         digest, tenant = path_param(request, "sha256"), await request_tenant(self._host, request)
         artifact = await self._host.plugins.artifacts.find(tenant, digest)
+        await self._host.plugins.artifacts.check_size(tenant, artifact)
         range_header = request.headers.get("range")
         offset, length = (0, artifact.size) if range_header is None else parse_range(range_header, artifact.size)
         headers = {
+            "Content-Type": artifact.media_type,  # as it is: only the plugin knows the charset of a text
             "Accept-Ranges": "bytes",
             "Content-Length": str(length),
             # The plugin chose the media type; a browser must not render it as a page of ours.
@@ -57,7 +59,6 @@ class ArtifactRoutes:
             self._host.plugins.artifacts.read_chunks(tenant, digest, offset, length),
             200 if range_header is None else 206,
             headers,
-            artifact.media_type,
         )
 
 

@@ -195,6 +195,17 @@ class DefinitionRoutes:
                 access=OPERATOR,
             ),
             ApiRoute(
+                "GET",
+                "/definitions/waiting",
+                self.list_waiting,
+                "List definitions that wait for acceptance",
+                "`waiting`: of all plugins, each as `GET /plugins/{name}/definitions` shows it without `difference`.",
+                query=TENANT_PARAM,
+                response_schema=ref("WaitingDefinitions"),
+                tag="plugins",
+                access=OPERATOR,
+            ),
+            ApiRoute(
                 "POST",
                 "/plugins/{name}/definitions/accept",
                 self.accept_definition,
@@ -215,7 +226,11 @@ class DefinitionRoutes:
             await self._host.plugins.definitions.list_definitions(name, tenant),
             await self._host.plugins.features.tools(name, tenant=tenant),
         )
-        return json_response({"name": name, "definitions": definitions, "tools": listed["tools"]})
+        return json_response({"name": listed["name"], "definitions": definitions, "tools": listed["tools"]})
+
+    async def list_waiting(self, request: Request) -> Response:
+        tenant = await request_tenant(self._host, request)
+        return json_response({"waiting": await self._host.plugins.definitions.list_waiting(tenant)})
 
     async def accept_definition(self, request: Request) -> Response:
         body = validated_body(request)

@@ -174,6 +174,7 @@ SCHEMAS: dict[str, Schema] = {
     "Tools": object_schema({"name": TEXT, "known": _KNOWN, "tools": array_of(ref("Tool")), "hints": _HINTS}),
     "Definition": object_schema(_DEFINITION, description="What a server says of one thing that it offers."),
     "AcceptedDefinition": object_schema({"plugin": TEXT, **_DEFINITION}),
+    "WaitingDefinitions": object_schema({"waiting": array_of(ref("AcceptedDefinition"))}),
     "Definitions": object_schema(
         {
             "name": TEXT,

@@ -129,6 +129,20 @@ class ArtifactFiles:
                 raise NotFound("the bytes of this artifact are gone", code="artifacts.missing") from error
             raise HostError(f"an artifact cannot be read: {error.strerror}", code="artifacts.unreadable") from error
 
+    def check_size(self, tenant: str, digest: str, size: int) -> None:
+        """Check that an artifact can be read and has its size.
+
+        Raises:
+            NotFound: it is gone.
+            HostError: it cannot be read, or was changed.
+        """
+        descriptor = self.open(tenant, digest)
+        try:
+            if os.fstat(descriptor).st_size != size:
+                raise damaged_artifact_error()
+        finally:
+            os.close(descriptor)
+
     def delete(self, artifacts: Iterable[tuple[str, str]]) -> None:
         """Delete these, each a tenant and a hash. Missing ones are ignored."""
         for tenant, digest in artifacts:
@@ -161,4 +175,11 @@ def _unavailable_error(error: OSError) -> StoreUnavailable:
         f"artifacts cannot be kept: {error.strerror}",
         code="store.full" if error.errno in OUT_OF_SPACE_ERRNOS else "artifacts.unavailable",
         hint="check the space and permissions of the data directory: df -h",
+    )
+
+
+def damaged_artifact_error() -> HostError:
+    """Build the error for an artifact whose bytes are not those of its address."""
+    return HostError(
+        "the bytes of this artifact were changed on the disk", code="artifacts.damaged", hint="check the disk"
     )

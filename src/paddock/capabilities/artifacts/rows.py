@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from paddock.core.errors import CallerError
+from paddock.core.errors import CallerError, NotFound
 from paddock.store.database import Row, Transaction
 
 MIB = 1 << 20
@@ -55,6 +55,27 @@ def find_artifact(tx: Transaction, tenant: str, digest: str) -> StoredArtifact |
             " WHERE tenant = ? AND digest = ? ORDER BY created_at, plugin LIMIT 1",
             (tenant, digest),
         )
+    )
+
+
+def require_artifact(tx: Transaction, tenant: str, digest: str) -> StoredArtifact:
+    """Return the artifact of this hash; see `find_artifact`.
+
+    Raises:
+        NotFound: there is none.
+    """
+    artifact = find_artifact(tx, tenant, digest)
+    if artifact is None:
+        raise artifact_not_found_error()
+    return artifact
+
+
+def artifact_not_found_error() -> NotFound:
+    """Build the error for an address of which there is no artifact."""
+    return NotFound(
+        "there is no such artifact",
+        code="artifacts.unknown",
+        hint="an artifact exists until its plugin deletes it or is removed",
     )
 
 

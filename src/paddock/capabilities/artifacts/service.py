@@ -29,6 +29,7 @@ from paddock.capabilities.artifacts.request_params import MAX_INLINE_BYTES
 from paddock.capabilities.artifacts.rows import (
     ArtifactLimits,
     StoredArtifact,
+    artifact_not_found_error,
     check_quota,
     delete_all_artifacts,
     delete_artifact,
@@ -36,6 +37,7 @@ from paddock.capabilities.artifacts.rows import (
     find_own_artifact,
     find_unreferenced,
     insert_artifact,
+    require_artifact,
     stored_totals,
 )
 from paddock.capabilities.dispatcher import ServiceHandler
@@ -308,12 +310,13 @@ class ArtifactService:
         Raises:
             NotFound: there is none.
         """
-        artifact = (
-            await self._database.read(lambda tx: find_artifact(tx, tenant, digest)) if is_digest(digest) else None
-        )
-        if artifact is None:
-            raise NotFound("there is no such artifact", code="artifacts.unknown")
-        return artifact
+        if not is_digest(digest):
+            raise artifact_not_found_error()
+        return await self._database.read(lambda tx: require_artifact(tx, tenant, digest))
+
+    async def check_size(self, tenant: Tenant, artifact: StoredArtifact) -> None:
+        """Check that an artifact's bytes are there, before a response begins; see `ArtifactFiles.check_size`."""
+        await self._workers.run(lambda: self._files.check_size(tenant, artifact.digest, artifact.size))
 
     async def read_chunks(self, tenant: Tenant, digest: str, offset: int, length: int) -> AsyncGenerator[bytes, None]:
         """Yield a part of an artifact's bytes in chunks.

@@ -40,21 +40,6 @@ def open_for_read(tenant: str = DEFAULT_TENANT) -> Generator[OneShotHost, None, 
         yield host
 
 
-def plugin_path_segment(name: str) -> str:
-    """Return a plugin's name as a path segment of the daemon's API.
-
-    Raises:
-        NotFound: no plugin can have it; the same error as without a daemon.
-    """
-    from paddock.cli.client.api_client import path_segment
-    from paddock.plugins.store.lookup import require_plugin
-
-    if not name or "/" in name:  # no path can contain it; if it is an alias, the plugin's own name can be used
-        with open_for_read() as host:
-            name = host.plugins.database.read(lambda tx: require_plugin(tx, name)).name
-    return path_segment(name)
-
-
 @contextmanager
 def open_for_change(tenant: str = DEFAULT_TENANT) -> Generator[OneShotHost, None, None]:
     """Open the host for a command that changes something: cleans up after killed commands, then notifies a daemon."""

@@ -21,18 +21,18 @@ def wait_until_running(name: str, *, rollback_command: str = "", restart: bool =
     Raises:
         Unavailable: it should run, and does not.
     """
-    from paddock.cli.client.api_client import path_segment, running_daemon
+    from paddock.cli.client.api_client import plugin_path, running_daemon
 
     daemon = running_daemon()
     if daemon is None:
         return None
-    plugin = daemon.get(f"/plugins/{path_segment(name)}")
+    plugin = daemon.get(plugin_path(name))
     runtime: dict[str, Any] | None = plugin["runtime"]
     has_failed = runtime is not None and runtime["state"] == "failed"  # not by a person's choice
     if not plugin["enabled"] and not has_failed:
         return None
     # Also restarts a plugin that failed too often.
-    started = daemon.post(f"/plugins/{path_segment(name)}/enable" + ("?anew=1" if restart else ""))
+    started = daemon.post(f"{plugin_path(name)}/enable" + ("?anew=1" if restart else ""))
     if started["state"] != "running":
         raise start_failed_error(started, rollback_command)
     verb = "was started anew" if restart else "runs"

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
 
 from paddock.cli import options
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.report import print_facts, print_json, print_message, styled
-from paddock.core.errors import CallerError, HostError, NotFound, OperatorError
-
-if TYPE_CHECKING:
-    from paddock.capabilities.artifacts.rows import StoredArtifact
-    from paddock.host.wiring.one_shot import OneShotHost
+from paddock.core.errors import CallerError, OperatorError
 
 app = PaddockGroup("artifact", help="Fetch the big bytes that plugins made.")
 uri_argument = click.argument("uri", help="The address in a plugin's result: artifact://sha256/…")
-_CHUNK_BYTES = 1 << 20
 
 
 @app.command("show", examples=["paddock artifact show artifact://sha256/0a1b…"])
@@ -30,11 +26,12 @@ _CHUNK_BYTES = 1 << 20
 def show(uri: str, *, tenant: str, as_json: bool) -> None:
     """Show the size, the media type and the time of an artifact."""
     from paddock.capabilities.artifacts.address import artifact_address, parse_address
+    from paddock.capabilities.artifacts.rows import require_artifact
     from paddock.cli.client.one_shot import open_for_read
 
     digest = parse_address(uri)
     with open_for_read(tenant) as host:
-        artifact = _require_artifact(host, digest, tenant)
+        artifact = host.plugins.database.read(lambda tx: require_artifact(tx, tenant, digest))
     facts = {"uri": artifact_address(digest), "size": artifact.size, "media_type": artifact.media_type}
     if as_json:
         print_json(facts | {"created_at": artifact.created_at})
@@ -63,54 +60,30 @@ def show(uri: str, *, tenant: str, as_json: bool) -> None:
 def get(uri: str, *, output: Path | None, tenant: str, as_json: bool) -> None:
     """Write an artifact to a file or to stdout. Its bytes are checked against its address on the way."""
     from paddock.capabilities.artifacts.address import artifact_address, parse_address
+    from paddock.cli.client.api_client import open_client
 
     digest = parse_address(uri)
     if output is None and (as_json or sys.stdout.isatty()):
         raise CallerError(
             "it needs a file to go to", code="artifacts.no_output", hint=f"paddock artifact get {uri} --output FILE"
         )
-    artifact, source = _open_artifact(digest, tenant)
-    with open(source, "rb") as content:  # noqa: PTH123 - a descriptor
+    with open_client(tenant) as client, client.download(f"/artifacts/{digest}") as (media_type, chunks):
         if output is None:
-            _copy(content, sys.stdout.buffer, artifact)
+            _copy(chunks, sys.stdout.buffer, digest)
             return
-        _save(content, output, artifact)
+        size = _save(chunks, output, digest)
     if as_json:
-        summary = {"uri": artifact_address(digest), "file": str(output), "size": artifact.size}
-        print_json(summary | {"media_type": artifact.media_type})
+        print_json({"uri": artifact_address(digest), "file": str(output), "size": size, "media_type": media_type})
     else:
-        print_message(f"{styled('✓', 'green')} wrote {output} ({artifact.size} bytes, {artifact.media_type})")
+        print_message(f"{styled('✓', 'green')} wrote {output} ({size} bytes, {media_type})")
 
 
-def _open_artifact(digest: str, tenant: str) -> tuple[StoredArtifact, int]:
-    """Return an artifact's row, and a descriptor to read it with."""
-    from paddock.capabilities.artifacts.files import ArtifactFiles, artifacts_directory
-    from paddock.cli.client.one_shot import open_for_read
-
-    with open_for_read(tenant) as host:
-        artifact = _require_artifact(host, digest, tenant)
-        return artifact, ArtifactFiles(artifacts_directory(host.directories.data)).open(tenant, digest)
-
-
-def _require_artifact(host: OneShotHost, digest: str, tenant: str) -> StoredArtifact:
-    from paddock.capabilities.artifacts.rows import find_artifact
-
-    artifact = host.plugins.database.read(lambda tx: find_artifact(tx, tenant, digest))
-    if artifact is None:
-        raise NotFound(
-            "there is no such artifact",
-            code="artifacts.unknown",
-            hint="an artifact exists until its plugin deletes it or is removed",
-        )
-    return artifact
-
-
-def _save(content: BinaryIO, output: Path, artifact: StoredArtifact) -> None:
-    """Write the artifact to a new file; on failure no file is left."""
+def _save(chunks: Iterable[bytes], output: Path, digest: str) -> int:
+    """Write the artifact to a new file and return its size; on failure no file is left."""
     try:
         with output.open("xb") as file:
             try:
-                _copy(content, file, artifact)
+                return _copy(chunks, file, digest)
             except BaseException:
                 output.unlink(missing_ok=True)
                 raise
@@ -122,13 +95,20 @@ def _save(content: BinaryIO, output: Path, artifact: StoredArtifact) -> None:
         raise OperatorError(f"cannot write {output}: {error.strerror}", code="artifacts.file_unwritable") from error
 
 
-def _copy(content: BinaryIO, sink: BinaryIO, artifact: StoredArtifact) -> None:
-    hasher = hashlib.sha256()
-    while chunk := content.read(_CHUNK_BYTES):
+def _copy(chunks: Iterable[bytes], sink: BinaryIO, digest: str) -> int:
+    """Copy the bytes and return their number.
+
+    Raises:
+        HostError: they are not those of the address.
+    """
+    from paddock.capabilities.artifacts.files import damaged_artifact_error
+
+    hasher, size = hashlib.sha256(), 0
+    for chunk in chunks:
         hasher.update(chunk)
         sink.write(chunk)
+        size += len(chunk)
     sink.flush()
-    if hasher.hexdigest() != artifact.digest:
-        raise HostError(
-            "the bytes of this artifact were changed on the disk", code="artifacts.damaged", hint="check the disk"
-        )
+    if hasher.hexdigest() != digest:
+        raise damaged_artifact_error()
+    return size

@@ -12,7 +12,7 @@ from paddock.host.plugins.reconciler import Reconciler
 from paddock.host.plugins.tool_records import read_tool_records, unusable_reason
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
-from paddock.plugins.tool_pinning.accept import accept_definition, review_definitions
+from paddock.plugins.tool_pinning.accept import accept_definition, quarantined_definitions, review_definitions
 from paddock.plugins.tool_pinning.diff import ListingDiff
 from paddock.plugins.tool_pinning.normalize import MAX_DEFINITIONS, DefinitionStatus, normalize_definitions
 from paddock.plugins.tool_pinning.record import RelistBackoff, record_listing
@@ -71,6 +71,11 @@ class DefinitionService:
         """
         reviews = await self._views.run(lambda store: review_definitions(store, plugin), tenant)
         return await asyncio.to_thread(lambda: [review.to_value() for review in reviews])
+
+    async def list_waiting(self, tenant: Tenant = DEFAULT_TENANT) -> list[dict[str, Any]]:
+        """List the definitions of all plugins that wait for a person's acceptance."""
+        rows = await self._views.run(quarantined_definitions, tenant)
+        return [{"plugin": row.plugin, **row.to_value()} for row in rows]
 
     async def accept(
         self, plugin: str, kind: str, name: str, shown_hash: str, by: str, tenant: Tenant = DEFAULT_TENANT

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -25,7 +25,10 @@ from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
-    from paddock.plugins.tool_pinning.accept import DefinitionReview
+    from paddock.cli.client.api_client import ApiClient
+
+Definition: TypeAlias = Mapping[str, Any]
+"""A definition as the API returns it, with its plugin."""
 
 _DIFF_COLOURS = {"-": "red", "+": "green"}
 
@@ -42,19 +45,20 @@ def accept(
     name: str | None, tool: str | None, *, everything: bool, kind: str | None, tenant: str, yes: bool, as_json: bool
 ) -> None:
     """Accept what a server says of itself now, after showing how that differs from what was accepted before."""
-    from paddock.cli.client.one_shot import open_for_read
-    from paddock.plugins.tool_pinning.accept import review_definitions
+    from paddock.cli.client.api_client import open_client, plugin_path
 
     if name is None:
         _list_waiting(tenant, as_json=as_json)
         return
-    with open_for_read(tenant) as host:
-        reviews = review_definitions(host.plugins, name)
-    selected = _select_definitions(reviews, name, tool, kind)
-    if yes and len(selected) > 1 and not everything and tool is None:
-        raise click.BadParameter("several wait: name one, or give --all", param_hint="--yes")
-    confirmed = _confirm_each(selected, name, tool, tenant, everything=everything, yes=yes)
-    accepted = _record_acceptance(name, confirmed, tenant)
+    address = f"{plugin_path(name)}/definitions"
+    with open_client(tenant) as client:
+        response = client.get(address)
+        definitions = [{"plugin": response["name"], **definition} for definition in response["definitions"]]
+        selected = _select_definitions(definitions, name, tool, kind)
+        if yes and len(selected) > 1 and not everything and tool is None:
+            raise click.BadParameter("several wait: name one, or give --all", param_hint="--yes")
+        confirmed = _confirm_each(selected, name, tool, tenant, everything=everything, yes=yes)
+        accepted = [_accept_definition(client, address, definition) for definition in confirmed]
     if as_json:
         print_json({"name": name, "accepted": accepted})
     elif not selected:
@@ -62,36 +66,34 @@ def accept(
 
 
 def _list_waiting(tenant: str, *, as_json: bool) -> None:
-    from paddock.cli.client.one_shot import open_for_read
-    from paddock.plugins.tool_pinning.accept import quarantined_definitions
+    from paddock.cli.client.api_client import open_client
 
-    with open_for_read(tenant) as host:
-        quarantined = quarantined_definitions(host.plugins)
+    with open_client(tenant) as client:
+        response = client.get("/definitions/waiting")
+    waiting = response["waiting"]
     if as_json:
-        print_json({"waiting": [{"plugin": row.plugin, **row.to_value()} for row in quarantined]})
-    elif not quarantined:
+        print_json(response)
+    elif not waiting:
         print_message("nothing waits for a yes")
     else:
-        cells = [[row.plugin, row.kind, row.name, row.reason] for row in quarantined]
+        cells = [[item["plugin"], item["kind"], item["name"], item["reason"]] for item in waiting]
         for line in format_table(["PLUGIN", "KIND", "NAME", "WHY IT WAITS"], cells):
             print_result(line)
-        first = f"{quarantined[0].plugin} {shlex.quote(quarantined[0].name)}{tenant_option(tenant)}"
+        first = f"{waiting[0]['plugin']} {shlex.quote(waiting[0]['name'])}{tenant_option(tenant)}"
         print_message(f"look at one: paddock plugin accept {first}")
 
 
 def _select_definitions(
-    reviews: Sequence[DefinitionReview], plugin: str, tool: str | None, kind: str | None
-) -> list[DefinitionReview]:
+    definitions: Sequence[Definition], plugin: str, tool: str | None, kind: str | None
+) -> list[Definition]:
     """Return the definitions to ask about: all quarantined ones, or the named one.
 
     Raises:
         NotFound: there is none of that name.
         PluginError: it is invalid, and cannot be accepted.
     """
-    from paddock.plugins.tool_pinning.normalize import DefinitionStatus
-
-    matching = [review for review in reviews if kind in (None, review.row.kind) and tool in (None, review.row.name)]
-    quarantined = [review for review in matching if review.row.standing is DefinitionStatus.QUARANTINED]
+    matching = [item for item in definitions if kind in (None, item["kind"]) and tool in (None, item["name"])]
+    quarantined = [item for item in matching if item["standing"] == "quarantined"]
     if tool is None or quarantined:
         return quarantined
     if not matching:
@@ -100,15 +102,15 @@ def _select_definitions(
             code="definition.not_found",
             hint=f"see what it lists: paddock plugin show {plugin}",
         )
-    bad = next((review.row for review in matching if review.row.standing is DefinitionStatus.BAD), None)
+    bad = next((item for item in matching if item["standing"] == "bad"), None)
     if bad is not None:
-        raise PluginError(f"{plugin} {tool} cannot be used: {bad.reason}", code="tool.bad", hint=bad.repair)
+        raise PluginError(f"{plugin} {tool} cannot be used: {bad['reason']}", code="tool.bad", hint=bad["repair"])
     return []
 
 
 def _confirm_each(
-    reviews: Sequence[DefinitionReview], plugin: str, tool: str | None, tenant: str, *, everything: bool, yes: bool
-) -> list[DefinitionReview]:
+    definitions: Sequence[Definition], plugin: str, tool: str | None, tenant: str, *, everything: bool, yes: bool
+) -> list[Definition]:
     """Show each definition and return those that the person accepts.
 
     Raises:
@@ -116,67 +118,51 @@ def _confirm_each(
     """
     from paddock.cli.output.consent_prompt import confirm
 
-    for review in reviews:
-        _print_definition_diff(review)
-    if not reviews:
+    for definition in definitions:
+        _print_definition_diff(definition)
+    if not definitions:
         return []
-    ask_once = everything or len(reviews) == 1
+    ask_once = everything or len(definitions) == 1
     command = ["paddock plugin accept", shlex.quote(plugin)]
     command += [shlex.quote(tool)] if tool is not None else []
-    command += ["--all"] if everything or len(reviews) > 1 else []
+    command += ["--all"] if everything or len(definitions) > 1 else []
     command += tenant_option(tenant).split()
     if ask_once or not is_interactive():
-        subject = reviews[0].row.name if len(reviews) == 1 else f"all {len(reviews)} of them"
-        details = {"definitions": [review.to_value() for review in reviews]}
+        subject = definitions[0]["name"] if len(definitions) == 1 else f"all {len(definitions)} of them"
+        details = {"definitions": [_without_plugin(definition) for definition in definitions]}
         confirm(
             f"Let {plugin} offer {printable(subject)} like this?", yes=yes, retype=" ".join(command), details=details
         )
-        return list(reviews)
+        return list(definitions)
     confirmed = [
-        review
-        for review in reviews
-        if ask_yes_no(f"Let {plugin} offer the {review.row.kind} {printable(review.row.name)} like this?")
+        definition
+        for definition in definitions
+        if ask_yes_no(f"Let {plugin} offer the {definition['kind']} {printable(definition['name'])} like this?")
     ]
     if not confirmed:
         raise NeedsConsent("you said no, and nothing was changed", code="consent_refused")
     return confirmed
 
 
-def _print_definition_diff(review: DefinitionReview) -> None:
+def _without_plugin(definition: Definition) -> dict[str, Any]:
+    return {name: value for name, value in definition.items() if name != "plugin"}
+
+
+def _print_definition_diff(definition: Definition) -> None:
     """Print how a definition differs from the accepted one, on stderr."""
-    row = review.row
-    print_message(styled(f"{row.plugin}: {row.kind} {printable(row.name)}", "bold"))
-    print_message(f"  {styled(printable(row.reason, 400), 'yellow')}")
-    for line in review.difference:
+    plugin = definition["plugin"]
+    print_message(styled(f"{plugin}: {definition['kind']} {printable(definition['name'])}", "bold"))
+    print_message(f"  {styled(printable(definition['reason'], 400), 'yellow')}")
+    for line in definition["difference"]:
         colour = _DIFF_COLOURS.get(line[:1])
         print_message(f"    {styled(line, colour) if colour else line}")
-    print_suspicious_text([hint.to_value() for hint in review.hints], f"paddock plugin tools {row.plugin}")
+    print_suspicious_text(definition["hints"], f"paddock plugin tools {plugin}")
     print_message()
 
 
-def _record_acceptance(plugin: str, reviews: Sequence[DefinitionReview], tenant: str) -> list[dict[str, Any]]:
-    """Accept each definition exactly as it was shown, through the daemon if one runs."""
-    from paddock.cli.client.api_client import running_daemon
-    from paddock.cli.client.one_shot import open_for_change, plugin_path_segment
-
-    accepted: list[dict[str, Any]] = []
-    daemon = running_daemon(tenant=tenant) if reviews else None
-    for review in reviews:
-        row = review.row
-        if daemon is not None:
-            body = {"kind": row.kind, "name": row.name, "hash": row.waiting_hash}
-            accepted.append(daemon.post(f"/plugins/{plugin_path_segment(plugin)}/definitions/accept", body))
-        else:
-            import os
-
-            from paddock.config.directories import user_name
-            from paddock.plugins.tool_pinning.accept import accept_definition
-
-            principal = f"local:{user_name(os.geteuid())}"
-            with open_for_change(tenant) as host:
-                definition = accept_definition(
-                    host.plugins, plugin, row.kind, row.name, row.waiting_hash or "", principal
-                )
-            accepted.append({"plugin": definition.plugin, **definition.to_value()})
-        print_message(f"{styled('✓', 'green')} {row.plugin} may offer {row.kind} {printable(row.name)} as it does now")
+def _accept_definition(client: ApiClient, address: str, definition: Definition) -> dict[str, Any]:
+    """Accept a definition exactly as it was shown."""
+    kind, name = definition["kind"], definition["name"]
+    accepted = client.post(f"{address}/accept", {"kind": kind, "name": name, "hash": definition["waiting_hash"]})
+    print_message(f"{styled('✓', 'green')} {definition['plugin']} may offer {kind} {printable(name)} as it does now")
     return accepted

@@ -59,8 +59,8 @@ def enable(name: str, *, tenant: str, grant: tuple[str, ...], yes: bool, as_json
 
     Installing a plugin is a yes for the default tenant. For another one you are shown what it will do, and asked.
     """
-    from paddock.cli.client.api_client import path_segment, running_daemon
-    from paddock.cli.client.one_shot import open_for_change, plugin_path_segment
+    from paddock.cli.client.api_client import plugin_path, running_daemon
+    from paddock.cli.client.one_shot import open_for_change
     from paddock.cli.client.plugin_status import (
         runtime_from_response,
         stale_config_warnings,
@@ -75,11 +75,9 @@ def enable(name: str, *, tenant: str, grant: tuple[str, ...], yes: bool, as_json
 
     granted = _confirm_grants(name, tenant, grant, yes=yes)
     if (daemon := running_daemon(tenant=tenant)) is not None:
-        tools_known = daemon.get(f"/plugins/{plugin_path_segment(name)}/tools")["known"]
-        started = daemon.post(
-            f"/plugins/{plugin_path_segment(name)}/enable", {"grant": [str(capability) for capability in granted]}
-        )
-        plugin = daemon.get(f"/plugins/{path_segment(started['name'])}")
+        tools_known = daemon.get(f"{plugin_path(name)}/tools")["known"]
+        started = daemon.post(f"{plugin_path(name)}/enable", {"grant": [str(capability) for capability in granted]})
+        plugin = daemon.get(plugin_path(started["name"]))
         warnings = (*warnings_from_response(plugin), *stale_config_warnings(started))
         print_problems(warnings, "!", "yellow")
         if started["state"] != "running":
@@ -176,18 +174,11 @@ def _report_discovered_tools(name: str, tenant: str, tools: Sequence[str]) -> No
 @options.as_json
 def disable(name: str, *, tenant: str, as_json: bool) -> None:
     """Keep a plugin installed, and let it run no more. A running daemon stops it."""
-    from paddock.cli.client.api_client import running_daemon
-    from paddock.cli.client.one_shot import open_for_change, plugin_path_segment
-    from paddock.plugins.manage.enable import disable as disable_plugin
+    from paddock.cli.client.api_client import open_client, plugin_path
 
-    if (daemon := running_daemon(tenant=tenant)) is not None:
-        stopped = daemon.post(f"/plugins/{plugin_path_segment(name)}/disable")
-        _report_done(as_json, f"disabled {stopped['name']}{_tenant_suffix(tenant)}", **stopped)
-        return
-    with open_for_change(tenant) as host:
-        plugin = disable_plugin(host.plugins, name)
-    message = f"disabled {plugin.name}{_tenant_suffix(tenant)}"
-    _report_done(as_json, message, name=plugin.name, version=plugin.current_version, state="disabled")
+    with open_client(tenant) as client:
+        stopped = client.post(f"{plugin_path(name)}/disable")
+    _report_done(as_json, f"disabled {stopped['name']}{_tenant_suffix(tenant)}", **stopped)
 
 
 @command("pin", examples=["paddock plugin pin notes 1.2.0", "paddock plugin pin notes --off"])
