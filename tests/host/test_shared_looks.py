@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from paddock.core.single_flight import SingleFlight
+from paddock.core.single_flight import SharedRuns, SingleFlight
 
 
 class Window:
@@ -74,3 +74,31 @@ async def test_a_look_that_fails_fails_for_each_who_waits() -> None:
     window.go_on.set()
 
     assert [type(one) for one in await asyncio.gather(*tasks, return_exceptions=True)] == [ValueError, ValueError]
+
+
+async def test_callers_join_a_run_that_began_a_moment_ago_and_no_older_one() -> None:
+    window, now = Window(), [0.0]
+    runs: SharedRuns[str, tuple[str, int]] = SharedRuns(lambda: now[0], 1.0)
+    first = asyncio.create_task(runs.join("a", lambda: window.look("a")))
+    second = asyncio.create_task(runs.join("a", lambda: window.look("a")))
+    await asyncio.sleep(0)
+    now[0] = 1.0
+    later = asyncio.create_task(runs.join("a", lambda: window.look("a")))
+    await asyncio.sleep(0)
+    first.cancel()
+    window.go_on.set()
+
+    assert (await second, await later) == (("a", 1), ("a", 2))
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_nobody_joins_a_run_that_began_before_everything_changed() -> None:
+    window = Window()
+    runs: SharedRuns[str, tuple[str, int]] = SharedRuns(lambda: 0.0, 1.0)
+    before = runs.start("a", lambda: window.look("a"))
+    runs.clear()
+    after = runs.start("a", lambda: window.look("a"))
+    window.go_on.set()
+
+    assert (await before, await after) == (("a", 1), ("a", 2))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -51,3 +51,45 @@ class SingleFlight(Generic[K, T]):
             flight.waiting -= 1
             if not flight.waiting:
                 del self._flights[key]
+
+
+class SharedRuns(Generic[K, T]):
+    """Runs of operations in tasks of their own; callers of the same key join a run that began a moment ago.
+
+    For caches that are refreshed before they expire: a run needs no waiting caller.
+
+    Args:
+        monotonic: Gives the time, in seconds.
+        max_age_s: How long ago a run may have begun for a caller to join it.
+    """
+
+    def __init__(self, monotonic: Callable[[], float], max_age_s: float) -> None:
+        self._monotonic = monotonic
+        self._max_age_s = max_age_s
+        self._runs: dict[K, tuple[float, asyncio.Task[T]]] = {}  # with the time at which each began
+
+    def start(self, key: K, operation: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
+        """Return the run that callers of this key join now; starts one if there is none."""
+        now = self._monotonic()
+        began, task = self._runs.get(key, (now, None))
+        if task is None or now - began >= self._max_age_s:
+            task = asyncio.create_task(operation())
+            self._runs[key] = (now, task)
+            task.add_done_callback(lambda done: self._on_done(key, done))
+        return task
+
+    async def join(self, key: K, operation: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of the run that callers of this key join now; raises what it raises."""
+        # Shielded: a caller that is cancelled must not cancel the run for the others.
+        return await asyncio.shield(self.start(key, operation))
+
+    def clear(self) -> None:
+        """Let no later caller join a run that began before."""
+        self._runs.clear()
+
+    def _on_done(self, key: K, done: asyncio.Task[T]) -> None:
+        current = self._runs.get(key)
+        if current is not None and current[1] is done:
+            del self._runs[key]
+        if not done.cancelled():
+            done.exception()  # mark it as retrieved: callers that joined get it, and the next run raises its own

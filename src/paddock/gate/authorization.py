@@ -5,7 +5,6 @@ Calls that only read come thousands a second, so a decision about them is usuall
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -15,6 +14,7 @@ from paddock.core.clock import Clock
 from paddock.core.errors import Denied, PaddockError
 from paddock.core.ids import CallId, Tenant
 from paddock.core.printable import printable
+from paddock.core.single_flight import SharedRuns
 from paddock.gate.catalogue.catalogue import CallTarget, Catalogue
 from paddock.gate.idempotency.hints import InvalidIdempotencyHint, fill_idempotency_hints
 from paddock.manifest.model import Manifest, PluginKind
@@ -45,7 +45,8 @@ class ConsentCache:
         self._database = database
         self._clock = clock
         self._known: dict[tuple[str, str], tuple[float, frozenset[str]]] = {}
-        self._reading: dict[tuple[str, str], tuple[float, asyncio.Task[frozenset[str]]]] = {}  # with when it was begun
+        # A read that began longer ago may give consents that are older than they may be.
+        self._reads: SharedRuns[tuple[str, str], frozenset[str]] = SharedRuns(clock.monotonic, CONSENT_TTL_S)
 
     def get_cached(self, principal: Principal) -> frozenset[str] | None:
         """The cached consents of a principal's person; None where they have to be read."""
@@ -55,26 +56,17 @@ class ConsentCache:
             return None
         age = self._clock.monotonic() - known[0]
         if age >= _REFRESH_AFTER_S:
-            self._start_read(person)
+            self._reads.start(person, lambda: self._read(person))
         return known[1] if age < CONSENT_TTL_S else None
 
     async def read_shared(self, principal: Principal) -> frozenset[str]:
         """The consents of a principal's person, read once for all who need them at this time."""
-        # Shielded: a reader that is cancelled must not cancel the others.
-        return await asyncio.shield(self._start_read((principal.tenant, principal.person)))
+        person = (principal.tenant, principal.person)
+        return await self._reads.join(person, lambda: self._read(person))
 
     async def read_now(self, principal: Principal) -> frozenset[str]:
         """The consents of a principal's person, read now and not a moment ago."""
         return await self._read((principal.tenant, principal.person))
-
-    def _start_read(self, person: tuple[str, str]) -> asyncio.Task[frozenset[str]]:
-        now = self._clock.monotonic()
-        begun, reading = self._reading.get(person, (0.0, None))
-        if reading is None or now - begun >= CONSENT_TTL_S:  # what that one will say may be older than it may be
-            reading = asyncio.create_task(self._read(person))
-            self._reading[person] = (now, reading)
-            reading.add_done_callback(lambda done: self._on_read_done(person, done))
-        return reading
 
     async def _read(self, person: tuple[str, str]) -> frozenset[str]:
         asked = self._clock.monotonic()
@@ -87,12 +79,6 @@ class ConsentCache:
         if known is None or known[0] <= asked:
             self._known[person] = (asked, found)
         return found
-
-    def _on_read_done(self, person: tuple[str, str], done: asyncio.Task[frozenset[str]]) -> None:
-        if self._reading.get(person, (0.0, None))[1] is done:
-            del self._reading[person]
-        if not done.cancelled():
-            done.exception()  # waiting readers get it; without any, the next reader does
 
 
 _MAX_CACHED_DECISIONS = 10_000

@@ -6,7 +6,6 @@ store is seen within `PROOF_TTL_S`.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +16,7 @@ from anyio.abc import TaskGroup
 from paddock.core.call import Principal
 from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError, StoreUnavailable
+from paddock.core.single_flight import SharedRuns
 from paddock.principals.api_keys import authenticate_key, record_key_use
 from paddock.principals.sessions import record_session_use, session_principal
 from paddock.store.database import Database, Transaction
@@ -43,7 +43,7 @@ class CredentialVerifier:
         self._clock = clock
         self._tasks = tasks
         self._cache: dict[bytes, tuple[float, Principal]] = {}  # by token hash, with the time of the query
-        self._refreshing: dict[bytes, asyncio.Task[Principal]] = {}
+        self._queries: SharedRuns[bytes, Principal] = SharedRuns(clock.monotonic, PROOF_TTL_S)
         self._use_recorded_at: dict[str, float] = {}  # by key or session: when its use was last recorded
         self._epoch = 0
 
@@ -80,25 +80,17 @@ class CredentialVerifier:
         """Drop all cached principals: who may act has changed."""
         self._epoch += 1
         self._cache.clear()
-        self._refreshing.clear()
+        self._queries.clear()
 
     async def _verify(self, kind: bytes, token: str, query: PrincipalQuery) -> Principal:
         cache_key = kind + hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         queried_at, cached = self._cache.get(cache_key, (0.0, None))
         age = self._clock.monotonic() - queried_at
         if cached is None or age >= PROOF_TTL_S:
-            # Shielded: cancelling one waiter must not cancel the query for the others.
-            return await asyncio.shield(self._refresh(cache_key, query))
+            return await self._queries.join(cache_key, lambda: self._query(cache_key, query))
         if age >= _REFRESH_AFTER_S:
-            self._refresh(cache_key, query)
+            self._queries.start(cache_key, lambda: self._query(cache_key, query))
         return cached
-
-    def _refresh(self, cache_key: bytes, query: PrincipalQuery) -> asyncio.Task[Principal]:
-        refresh = self._refreshing.get(cache_key)
-        if refresh is None:
-            refresh = self._refreshing[cache_key] = asyncio.create_task(self._query(cache_key, query))
-            refresh.add_done_callback(lambda task: self._refresh_done(cache_key, task))
-        return refresh
 
     async def _query(self, cache_key: bytes, query: PrincipalQuery) -> Principal:
         queried_at, epoch = self._clock.monotonic(), self._epoch
@@ -113,12 +105,6 @@ class CredentialVerifier:
                 self._cache.clear()
             self._cache[cache_key] = (queried_at, principal)
         return principal
-
-    def _refresh_done(self, cache_key: bytes, task: asyncio.Task[Principal]) -> None:
-        if self._refreshing.get(cache_key) is task:
-            del self._refreshing[cache_key]
-        if not task.cancelled():
-            task.exception()  # mark it as retrieved: waiters get it, or the next query raises it again
 
     def _record_use(self, credential: str, write: Callable[[Transaction], object]) -> None:
         now = self._clock.monotonic()
