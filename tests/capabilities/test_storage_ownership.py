@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from paddock.capabilities.sql.database_pool import delete_plugin_files
 from paddock.capabilities.sql.paths import database_file, full_table_name
-from paddock.capabilities.sql.service import delete_plugin_files
 from paddock.core.errors import Denied, HostError
 from paddock.core.events.capabilities import PluginCapabilityDenied
 from paddock.core.events.plugin_runtime import PluginStorageDenied

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -36,6 +35,7 @@ from paddock.plugins.store.rows import (
 )
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.tool_pinning.scan.collisions import PluginNames
+from paddock.plugins.tool_pinning.scan.confusables import name_skeleton
 from paddock.plugins.tool_pinning.scan.findings import ScanFinding
 from paddock.plugins.tool_pinning.scan.scan import PluginScan, find_installed_names
 from paddock.plugins.trust.signature import (
@@ -315,15 +315,9 @@ def check_name_available(tx: Transaction, manifest: Manifest) -> None:
                     code="plugin.name_taken",
                     hint="ask its author for another name, or uninstall the other one first",
                 )
-        elif _name_skeleton(existing.name) == _name_skeleton(name):
+        elif name_skeleton(existing.name) == name_skeleton(name):
             raise Conflict(
                 f"{name!r} could be taken for {existing.name!r}, which is installed",
                 code="plugin.name_confusable",
                 hint="uninstall the other one first, or ask the author for another name",
             )
-
-
-def _name_skeleton(name: str) -> str:
-    """Return a name without what the eye skips over: separators, case, and letters that look alike."""
-    plain = re.sub(r"[-_.]", "", name.lower()).replace("rn", "m").replace("vv", "w")
-    return plain.translate(str.maketrans("10i5", "lols"))

@@ -16,7 +16,7 @@ from pathlib import Path
 from paddock.capabilities.artifacts.files import ArtifactFiles, artifacts_directory
 from paddock.capabilities.artifacts.rows import delete_all_artifacts
 from paddock.capabilities.services.keyvalue_rows import delete_all_values
-from paddock.capabilities.sql.service import delete_plugin_files
+from paddock.capabilities.sql.database_pool import delete_plugin_files
 from paddock.core.errors import Busy
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.plugins.store.rows import find_plugin
