@@ -93,13 +93,13 @@ class LazyGroup(PaddockGroup):
     ) -> None:
         super().__init__(name, **attributes)
         self.table = table
-        self._aliases = aliases or {}
+        self.aliases = aliases or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        entry = self.table.get(self._aliases.get(cmd_name, cmd_name))
+        entry = self.table.get(self.aliases.get(cmd_name, cmd_name))
         return entry.load() if entry else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -16,50 +16,49 @@ from paddock.cli.output.streams import configure_streams, flush_streams
 
 COMMANDS = {
     "plugin": LazyCommand(
-        "paddock.cli.commands.plugin.group:app", "Check, install, upgrade, pin, enable and remove plugins."
+        "paddock.cli.commands.plugin.group:app", "Check, install, configure, run and remove plugins."
     ),
-    "call": LazyCommand("paddock.cli.commands.call.group:app", "Call a plugin and print what it answers."),
-    "dev": LazyCommand(
-        "paddock.cli.commands.dev:dev", "Run a plugin from its folder, and again whenever a file is saved."
+    "call": LazyCommand(
+        "paddock.cli.commands.call.group:app", "Make a call, and list, follow, answer and cancel calls."
     ),
-    "artifact": LazyCommand("paddock.cli.commands.artifact:app", "Fetch the big bytes that plugins made."),
-    "serve": LazyCommand("paddock.cli.commands.serve:serve", "Run the enabled plugins and take calls until stopped."),
-    "mcp": LazyCommand(
-        "paddock.cli.commands.mcp:mcp", "Be an MCP server on stdin and stdout, for a client that starts it."
+    "dev": LazyCommand("paddock.cli.commands.dev:dev", "Run a plugin from its folder, and reload it on every change."),
+    "artifact": LazyCommand("paddock.cli.commands.artifact:app", "Show and download plugin artifacts."),
+    "serve": LazyCommand(
+        "paddock.cli.commands.serve:serve", "Run the daemon: the enabled plugins, the HTTP API and the console."
     ),
+    "mcp": LazyCommand("paddock.cli.commands.mcp:mcp", "Run an MCP server on stdin and stdout, for an MCP client."),
     "import": LazyCommand(
-        "paddock.cli.commands.import_servers:import_", "Take over MCP servers from another program's settings."
+        "paddock.cli.commands.import_servers:import_", "Import MCP servers from the settings of another client."
     ),
-    "key": LazyCommand("paddock.cli.commands.key:app", "Make signing keys and decide whose signatures to trust."),
-    "login": LazyCommand(
-        "paddock.cli.commands.identity.login:login", "Print a link that signs somebody in at the console, once."
+    "key": LazyCommand("paddock.cli.commands.key:app", "Create signing keys, and manage the keys that are trusted."),
+    "login": LazyCommand("paddock.cli.commands.identity.login:login", "Print a one-time sign-in link for the console."),
+    "tenant": LazyCommand(
+        "paddock.cli.commands.identity.tenant:app",
+        "Manage tenants. They are isolated from each other.",
     ),
-    "tenant": LazyCommand("paddock.cli.commands.identity.tenant:app", "Make and remove tenants, which share nothing."),
-    "user": LazyCommand("paddock.cli.commands.identity.user:app", "Add people, and say what they may do."),
-    "group": LazyCommand("paddock.cli.commands.identity.group:app", "Put people into groups, for rules to speak of."),
-    "apikey": LazyCommand("paddock.cli.commands.identity.apikey:app", "Make and revoke keys for programs."),
-    "secret": LazyCommand("paddock.cli.commands.secret:app", "Keep secrets for plugins; no value is ever shown."),
-    "webhook": LazyCommand("paddock.cli.commands.webhook:app", "Have events sent to others, signed."),
+    "user": LazyCommand(
+        "paddock.cli.commands.identity.user:app", "Manage people, their roles, scopes, identities and sessions."
+    ),
+    "group": LazyCommand(
+        "paddock.cli.commands.identity.group:app", "Manage groups of people. Policy rules refer to them."
+    ),
+    "apikey": LazyCommand("paddock.cli.commands.identity.apikey:app", "Manage API keys for programs."),
+    "secret": LazyCommand("paddock.cli.commands.secret:app", "Manage the secrets of plugins. Values are never shown."),
+    "webhook": LazyCommand("paddock.cli.commands.webhook:app", "Send signed events to other systems."),
     "consent": LazyCommand(
-        "paddock.cli.commands.identity.consent:app", "Keep and take back what a person agreed to, callable by callable."
+        "paddock.cli.commands.identity.consent:app", "Manage the consents of people, one for each callable."
     ),
-    "approval": LazyCommand("paddock.cli.commands.approval:app", "See what waits for a person, and answer."),
+    "approval": LazyCommand("paddock.cli.commands.approval:app", "List approval requests, and approve or deny them."),
     "explain": LazyCommand(
-        "paddock.cli.commands.explain:explain", "Explain a decision: who, what, which rule, what would have changed it."
+        "paddock.cli.commands.explain:explain", "Explain a decision: the rule, and what would change it."
     ),
-    "policy": LazyCommand(
-        "paddock.cli.commands.policy:app", "Check, read, test and try the rules about what may happen."
-    ),
-    "ledger": LazyCommand(
-        "paddock.cli.commands.ledger.group:app", "Look at what happened, verify, export and erase it."
-    ),
-    "config": LazyCommand("paddock.cli.commands.config:app", "Show settings and where each value comes from."),
+    "policy": LazyCommand("paddock.cli.commands.policy:app", "Check, show, test and try the policy rules."),
+    "ledger": LazyCommand("paddock.cli.commands.ledger.group:app", "Show, verify, export and erase ledger entries."),
+    "config": LazyCommand("paddock.cli.commands.config:app", "Show the settings and where each value comes from."),
     "doctor": LazyCommand(
-        "paddock.cli.commands.doctor:doctor", "Say what works on this machine, and what to type where it does not."
+        "paddock.cli.commands.doctor:doctor", "Check this machine, and print a command to fix each problem."
     ),
-    "demo": LazyCommand(
-        "paddock.demo.command:demo", "Run the example plugins in a temporary home, and show what they do."
-    ),
+    "demo": LazyCommand("paddock.demo.command:demo", "Run a demo host with the example plugins."),
 }
 
 
@@ -95,7 +94,7 @@ def _print_version(context: click.Context, _: click.Parameter, requested: bool) 
 app = RootGroup(
     "paddock",
     table=COMMANDS,
-    help="Paddock: a plugin host for AI agents. Plugins run fenced in, with exactly what you granted.",
+    help="Paddock: a plugin host for AI agents. Plugins run in a cage with exactly the capabilities that you granted.",
     epilog="Start here: paddock doctor, then paddock plugin check DIR.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     params=[

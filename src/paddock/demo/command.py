@@ -54,15 +54,15 @@ class _DemoState:
 
 @command("demo", examples=["paddock demo", "paddock demo --port 8080 --no-browser"])
 @click.option(
-    "--port", type=click.IntRange(min=0, max=65535), default=0, help="Where the console is; any free port without."
+    "--port", type=click.IntRange(min=0, max=65535), default=0, help="The port of the console. [default: any free port]"
 )
-@click.option("--no-browser", is_flag=True, help="Print the link, and open nothing.")
-@click.option("--once", is_flag=True, help="End when everything is ready, on a terminal too.")
+@click.option("--no-browser", is_flag=True, help="Print the link instead of opening a browser.")
+@click.option("--once", is_flag=True, help="Exit when everything is ready, also on a terminal.")
 @options.as_json
 def demo(*, port: int, no_browser: bool, once: bool, as_json: bool) -> None:
-    """Open a console to try things out: example plugins, some history, and somebody who asks for your yes.
+    """Run a demo host: the console, the example plugins, sample history, and a simulated user who requests approvals.
 
-    Everything is in a temporary home. It goes on until Ctrl-C on a terminal, and leaves nothing behind.
+    All data is in a temporary home, which is removed at the end. On a terminal, the demo runs until Ctrl-C.
     """
     from paddock.demo.daemon_process import home_environment, start_daemon
     from paddock.demo.home import temporary_home

@@ -25,23 +25,25 @@ from paddock.plugins.manage.repair_text import tenant_option
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
 
-app = PaddockGroup("approval", help="See what waits for a person, and answer: approve, deny, revoke.")
+app = PaddockGroup("approval", help="List approval requests, and approve or deny them.")
 
-approval_id_argument = click.argument("approval_id", metavar="ID", help="As `paddock approval list` shows it.")
-comment_option = click.option("--comment", "-m", default="", help="Kept beside the answer.")
-confirmed_option = click.option("--yes", "-y", is_flag=True, help="Answer without being asked once more.")
+approval_id_argument = click.argument(
+    "approval_id", metavar="ID", help="The id of the request, as shown by `paddock approval list`."
+)
+comment_option = click.option("--comment", "-m", default="", help="A comment, recorded with the answer.")
+confirmed_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
 
 @app.command("list", examples=["paddock approval list", "paddock approval list --all --json"])
-@click.option("--all", "ended", is_flag=True, help="Those that ended too.")
+@click.option("--all", "ended", is_flag=True, help="Include requests that ended.")
 @click.option(
-    "--lines", "-n", "count", type=click.IntRange(min=1, max=1_000), default=100, help="How many of the last ones."
+    "--lines", "-n", "count", type=click.IntRange(min=1, max=1_000), default=100, help="The number of requests."
 )
-@click.option("--before", metavar="ID", help="Only those before this one.")
+@click.option("--before", metavar="ID", help="Only requests before this one.")
 @options.tenant
 @options.as_json
 def list_(*, ended: bool, count: int, before: str | None, tenant: str, as_json: bool) -> None:
-    """List what waits for a person, newest first."""
+    """List pending approval requests, newest first."""
     from paddock.cli.client.api_client import open_client, path_segment
     from paddock.cli.output.outcome_text import ERASED_TEXT, is_closed
 
@@ -76,7 +78,7 @@ def list_(*, ended: bool, count: int, before: str | None, tenant: str, as_json: 
 @options.tenant
 @options.as_json
 def show(approval_id: str, *, tenant: str, as_json: bool) -> None:
-    """Show what would be done, with its parameters, and who may answer; or what became of it."""
+    """Show an approval request: the call, its parameters, who may answer it, and its outcome."""
     from paddock.cli.client.api_client import open_client, path_segment
     from paddock.cli.output.approval_prompt import print_preview
     from paddock.cli.output.outcome_text import describe_approval, is_closed, is_erased
@@ -94,10 +96,12 @@ def show(approval_id: str, *, tenant: str, as_json: bool) -> None:
 @app.command("approve", examples=["paddock approval approve ID", "paddock approval approve ID --always -y"])
 @approval_id_argument
 @comment_option
-@click.option("--session", is_flag=True, help="Good for this session's other calls too.")
-@click.option("--always", is_flag=True, help="Good for all such calls of theirs, until revoked.")
-@click.option("--plugin", is_flag=True, help="And for everything of the plugin's; with one of those two.")
-@click.option("--params", "-p", metavar="JSON", help="Other parameters, which the yes is then to.")
+@click.option("--session", is_flag=True, help="Also approve such calls for the rest of the session.")
+@click.option(
+    "--always", is_flag=True, help="Also approve all such calls of this caller, until the approval is removed."
+)
+@click.option("--plugin", is_flag=True, help="With --session or --always: approve all callables of the plugin.")
+@click.option("--params", "-p", metavar="JSON", help="Approve with these parameters instead.")
 @confirmed_option
 @options.tenant
 @options.as_json
@@ -113,7 +117,7 @@ def approve(
     tenant: str,
     as_json: bool,
 ) -> None:
-    """Say yes: the call is made. Without a daemon it is made here, and its result printed."""
+    """Approve a request: the call is made. Without a daemon, it is made by this command, which prints its result."""
     from paddock.cli.commands.call.make import read_parameters
 
     if session and always:
@@ -133,7 +137,7 @@ def approve(
 @confirmed_option
 @options.as_json
 def deny(approval_id: str, *, comment: str, tenant: str, yes: bool, as_json: bool) -> None:
-    """Say no, or take back what you asked for yourself: the call is not made, and whoever waits for it is told."""
+    """Deny a request, or withdraw your own: the call is not made, and its caller gets an error."""
     _send_verdict(approval_id, "deny", {"comment": comment}, tenant, yes=yes, as_json=as_json)
 
 
@@ -142,7 +146,7 @@ app.add_command(standing)
 
 
 @standing.command("list", examples=["paddock approval standing list", "paddock approval standing list --all --json"])
-@click.option("--all", "revoked", is_flag=True, help="Those that were revoked too.")
+@click.option("--all", "revoked", is_flag=True, help="Include removed standing approvals.")
 @options.tenant
 @options.as_json
 def list_standing(*, revoked: bool, tenant: str, as_json: bool) -> None:
@@ -175,11 +179,13 @@ def list_standing(*, revoked: bool, tenant: str, as_json: bool) -> None:
 
 
 @standing.command("remove", examples=["paddock approval standing remove ID"])
-@click.argument("standing_id", metavar="ID", help="As `paddock approval standing list` shows it.")
+@click.argument(
+    "standing_id", metavar="ID", help="The id of the standing approval, as shown by `paddock approval standing list`."
+)
 @options.tenant
 @options.as_json
 def remove_standing(standing_id: str, *, tenant: str, as_json: bool) -> None:
-    """End a yes that lasts."""
+    """Remove a standing approval."""
     from paddock.cli.client.api_client import open_client, path_segment
 
     with open_client(tenant) as client:

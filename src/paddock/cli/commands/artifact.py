@@ -15,7 +15,7 @@ from paddock.cli.command import PaddockGroup
 from paddock.cli.output.report import print_facts, print_json, print_message, styled
 from paddock.core.errors import CallerError, OperatorError
 
-app = PaddockGroup("artifact", help="Fetch the big bytes that plugins made.")
+app = PaddockGroup("artifact", help="Show and download plugin artifacts.")
 uri_argument = click.argument("uri", help="The address in a plugin's result: artifact://sha256/…")
 
 
@@ -53,12 +53,12 @@ def show(uri: str, *, tenant: str, as_json: bool) -> None:
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Where it goes; never overwritten. Without: to stdout.",
+    help="The file to create; an existing file is not overwritten. [default: stdout]",
 )
 @options.tenant
 @options.as_json
 def get(uri: str, *, output: Path | None, tenant: str, as_json: bool) -> None:
-    """Write an artifact to a file or to stdout. Its bytes are checked against its address on the way."""
+    """Download an artifact to a file or to stdout. Its content is verified against its address."""
     from paddock.capabilities.artifacts.address import artifact_address, parse_address
     from paddock.cli.client.api_client import open_client
 

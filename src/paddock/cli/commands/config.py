@@ -11,7 +11,7 @@ from paddock.cli import options
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.report import format_table, print_json, print_problems, print_result
 
-app = PaddockGroup("config", help="Show settings and where each value comes from.")
+app = PaddockGroup("config", help="Show the settings and where each value comes from.")
 
 
 @app.command("show", examples=["paddock config show --origin"])

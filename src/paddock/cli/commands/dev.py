@@ -37,22 +37,22 @@ if TYPE_CHECKING:
     "directory",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="The plugin's folder.",
+    help="The folder of the plugin.",
 )
-@click.option("--call", metavar="NAME", help="Call this whenever the plugin was loaded.")
+@click.option("--call", metavar="NAME", help="A callable to call after every load.")
 @click.option("--params", "-p", default="{}", metavar="JSON", help="The parameters of --call; @FILE reads a file.")
-@click.option("--config", default="{}", metavar="JSON", help="The plugin's settings; @FILE reads a file.")
+@click.option("--config", default="{}", metavar="JSON", help="The plugin's configuration; @FILE reads a file.")
 @options.secret
 @click.option(
     "--home",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Keep its tables and files here; a temporary home when left out.",
+    help="Where its tables and files are stored. [default: a temporary home]",
 )
-@click.option("--traffic/--no-traffic", default=True, help="Show what goes over the wire, secrets masked.")
-@click.option("--once", is_flag=True, help="End after the first load and --call.")
+@click.option("--traffic/--no-traffic", default=True, help="Show the protocol messages, with secrets masked.")
+@click.option("--once", is_flag=True, help="Exit after the first load and --call.")
 @options.yes
-@click.option("--json", "as_json", is_flag=True, help="Print every event as one JSON object a line, on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print every event as one JSON object per line on stdout.")
 def dev(
     directory: Path,
     *,
@@ -66,10 +66,10 @@ def dev(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Run a plugin from its folder without installing it, and load it again whenever a file is saved.
+    """Run a plugin from its folder without installing it, and reload it whenever a file changes.
 
-    A version that cannot be read or does not start leaves the last one serving. On a terminal, type a callable and its
-    parameters to call it, or: reload, allow, cancel, traffic, logs, tools, help, quit.
+    If a version cannot be loaded, the previous one keeps running. On a terminal, type a callable and its parameters to
+    call it, or: reload, allow, cancel, traffic, logs, tools, help, quit.
     """
     from paddock.authoring.dev_session import RepeatedCall
     from paddock.cli.client.event_loop import run_async

@@ -23,7 +23,7 @@ DAEMON_TIMEOUT_S = 10.0  # less than doctor's own timeout for a check
 @command("doctor", examples=["paddock doctor --json"])
 @options.as_json
 def doctor(*, as_json: bool) -> None:
-    """Check the programs, files and cage that plugins need, and the daemon. Exit 1 when something must be mended."""
+    """Check the programs, files and cage that plugins need, and the daemon. Exits 1 if a check fails."""
     from paddock.config.project_file import working_directory
     from paddock.host.doctor.check import exit_status, text_lines, to_json
     from paddock.host.doctor.run import check_machine

@@ -11,12 +11,12 @@ from paddock.cli.output.report import print_json, print_result, styled, wrap_tex
 
 
 @command("explain", examples=["paddock explain ID", "paddock explain ID --as user:ann"])
-@click.argument("name", metavar="ID", help="Of a call, a request, an approval, or an entry of the ledger.")
-@click.option("--as", "who", metavar="PRINCIPAL", help="As it is told to somebody else, such as user:ann.")
+@click.argument("name", metavar="ID", help="The id of a call, a request, an approval, or a ledger entry.")
+@click.option("--as", "who", metavar="PRINCIPAL", help="Explain it as this principal may see it, such as user:ann.")
 @options.tenant
 @options.as_json
 def explain(name: str, *, who: str | None, tenant: str, as_json: bool) -> None:
-    """Explain a decision: who, what, which rule, what would have changed it, and what happened."""
+    """Explain a decision: the caller, the action, the rule, what would change it, and the outcome."""
     import sys
     from datetime import UTC, datetime
 

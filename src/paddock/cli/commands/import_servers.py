@@ -33,16 +33,16 @@ _VARIABLE_PATTERN = re.compile(r"\$\{[^}]*\}")
 
 @command("import", examples=["paddock import .vscode/mcp.json", "paddock import server.mcpb"])
 @click.argument("file", metavar="FILE", help="mcpServers JSON, .vscode/mcp.json, server.json or .mcpb.")
-@click.option("--only", multiple=True, metavar="NAME", help="Import just this server; repeat it for more.")
+@click.option("--only", multiple=True, metavar="NAME", help="Import only this server; may be repeated.")
 @click.option(
     "--capability",
     multiple=True,
     metavar="CAPABILITY",
-    help="Let the server have this too, e.g. net:api.github.com:443; repeat it for more.",
+    help="Grant an additional capability, e.g. net:api.github.com:443; may be repeated.",
 )
 @grant_option
 @click.option(
-    "--replace", "replace_", is_flag=True, help="Put Paddock into FILE in place of what was imported; a copy is kept."
+    "--replace", "replace_", is_flag=True, help="Replace the imported servers in FILE by Paddock; a backup is kept."
 )
 @options.yes
 @options.as_json
@@ -56,10 +56,9 @@ def import_(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Import MCP servers. Each is shown and asked about; keys are sealed among your secrets.
+    """Import MCP servers, after showing each and asking for consent. API keys are encrypted and stored as secrets.
 
-    Afterwards you are told what to paste into the settings of your client, so that it reaches all of them through
-    Paddock.
+    Afterwards, settings are printed for your client, so that it reaches all servers through Paddock.
     """
     from paddock.cli.client.one_shot import open_for_change
     from paddock.cli.client.secret_input import open_wrapping_keys

@@ -10,16 +10,19 @@ from paddock.cli import options
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 
-app = PaddockGroup("key", help="Make signing keys and decide whose signatures to trust.")
+app = PaddockGroup("key", help="Create signing keys, and manage the keys that are trusted.")
 
 
 @app.command("add", examples=["paddock key add ~/paddock-signing.pem"])
 @click.argument(
-    "file", type=click.Path(path_type=Path), metavar="FILE", help="Where the private key goes; never overwritten."
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file for the private key; an existing file is not overwritten.",
 )
 @options.as_json
 def add(file: Path, *, as_json: bool) -> None:
-    """Make a key to sign plugins with. Keep the file to yourself; the printed text is for others."""
+    """Create a signing key for plugins, and print its public key. Keep the file private."""
     from paddock.plugins.trust.signing_keys import generate_key, key_id, read_public_key
 
     public = generate_key(file)
@@ -32,11 +35,11 @@ def add(file: Path, *, as_json: bool) -> None:
 
 @app.command("show", examples=["paddock key show ~/paddock-signing.pem"])
 @click.argument(
-    "file", type=click.Path(path_type=Path), metavar="FILE", help="A private key, as PEM or OpenSSH, or a public one."
+    "file", type=click.Path(path_type=Path), metavar="FILE", help="A private key (PEM or OpenSSH) or a public key."
 )
 @options.as_json
 def show(file: Path, *, as_json: bool) -> None:
-    """Print the public key of a key file: what others trust. Nothing private is shown."""
+    """Print the public key of a key file. The private key is not shown."""
     from paddock.plugins.trust.signing_keys import key_id, read_public_key_file
 
     public = read_public_key_file(file)
@@ -48,10 +51,10 @@ def show(file: Path, *, as_json: bool) -> None:
 
 @app.command("trust", examples=["paddock key trust 'ed25519:…' --label 'Example Labs'"])
 @click.argument("key", metavar="KEY|FILE", help="A public key: ed25519:…, ssh-ed25519 …, or a file with one.")
-@click.option("--label", default="", help="Whose key it is.")
+@click.option("--label", default="", help="The holder of the key.")
 @options.as_json
 def trust(key: str, *, label: str, as_json: bool) -> None:
-    """Trust a key: what its holder signed counts as verified."""
+    """Trust a public key: plugins that it signed are verified."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.plugins.trust.trusted_keys import trust_key
 
@@ -93,11 +96,11 @@ def list_(*, as_json: bool) -> None:
 
 
 @app.command("remove", examples=["paddock key remove 'Example Labs'"])
-@click.argument("key", metavar="KEY", help="The key's id or label.")
+@click.argument("key", metavar="KEY", help="The id or the label of the key.")
 @options.yes
 @options.as_json
 def remove(key: str, *, yes: bool, as_json: bool) -> None:
-    """Stop trusting a key. Plugins it signed stay installed and lose their verified standing."""
+    """Stop trusting a key. Plugins that it signed stay installed, and are no longer verified."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.cli.output.consent_prompt import confirm
     from paddock.plugins.trust.trusted_keys import distrust_key, require_trusted_key

@@ -44,21 +44,21 @@ OpenLineTransport: TypeAlias = Callable[[WriteStdoutLine], AbstractAsyncContextM
     "--as",
     "acting_as",
     metavar="PRINCIPAL",
-    help="Act as somebody else, with what they may do: user:ann, key:ID, agent:PATH; acme/user:bob is of"
-    " another tenant.",
+    help="Act as another principal, with its permissions: user:ann, key:ID, agent:PATH, or "
+    "acme/user:bob of another tenant.",
 )
 @options.tenant
-@click.option("--json", "as_json", is_flag=True, help="Tell on stdout, as JSON, why it could not begin.")
+@click.option("--json", "as_json", is_flag=True, help="Print an error at the start as a JSON document on stdout.")
 def mcp(*, acting_as: str | None, tenant: str, as_json: bool) -> None:
-    """Be an MCP server on stdin and stdout, for a client that starts it: every permitted tool, prompt and resource.
+    """Run an MCP server on stdin and stdout, with every permitted tool, prompt and resource, for an MCP client.
 
-    The running daemon does the work; without one, a host is opened for as long as the client stays.
+    A running daemon serves the requests; without one, a host is opened for this session.
 
-    Claude Desktop (claude_desktop_config.json) and Cursor (.cursor/mcp.json) take it as
+    For Claude Desktop (claude_desktop_config.json) and Cursor (.cursor/mcp.json), add
 
     `{"mcpServers": {"paddock": {"command": "paddock", "args": ["mcp"]}}}`
 
-    and VS Code (.vscode/mcp.json) as
+    and for VS Code (.vscode/mcp.json)
 
     `{"servers": {"paddock": {"type": "stdio", "command": "paddock", "args": ["mcp"]}}}`
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from paddock.policy.rules import Rule
 
 
-app = PaddockGroup("policy", help="Check, read, test and try the rules.")
+app = PaddockGroup("policy", help="Check, show, test and try the policy rules.")
 
 
 @contextmanager
@@ -53,17 +53,25 @@ def open_existing_store(directories: Directories, settings: Settings) -> Generat
         "paddock policy try Gmail.SendEmail --effect external_send",
     ],
 )
-@click.argument("name", help="What would be called, as in notes.add; it need not be installed.")
-@click.option("--as", "who", default="", metavar="PRINCIPAL", help="Who calls, as in user:ann, or role:guest (you).")
-@click.option("--role", multiple=True, help="A role they have besides, more than once for more.")
-@click.option("--group", multiple=True, help="A group they are in besides.")
-@click.option("--consent", is_flag=True, help="As if they had consented to it.")
-@click.option("--whitelisted", is_flag=True, help="As if it were on the agent's whitelist.")
-@click.option("--effect", multiple=True, help="An effect it has, instead of those it declares.")
-@click.option("--tag", multiple=True, help="A policy tag it has, instead of its own.")
-@click.option("--flag", multiple=True, help="What is odd about its words, instead of what was found.")
-@click.option("--kind", default="", help="Its kind: plugin, agent, operator, tool or adapter.")
-@click.option("--background", is_flag=True, help="As if nobody waited for it.")
+@click.argument("name", help="A callable, such as notes.add; it need not be installed.")
+@click.option(
+    "--as", "who", default="", metavar="PRINCIPAL", help="The caller, such as user:ann or role:guest. [default: you]"
+)
+@click.option("--role", multiple=True, help="An additional role of the caller; may be repeated.")
+@click.option("--group", multiple=True, help="An additional group of the caller; may be repeated.")
+@click.option("--consent", is_flag=True, help="Assume that the caller consented.")
+@click.option("--whitelisted", is_flag=True, help="Assume that the callable is on the agent's allowlist.")
+@click.option(
+    "--effect", multiple=True, help="An effect of the callable, instead of the declared ones; may be repeated."
+)
+@click.option("--tag", multiple=True, help="A policy tag of the callable, instead of its own; may be repeated.")
+@click.option(
+    "--flag",
+    multiple=True,
+    help="A suspicious-text flag of the callable, instead of the detected ones; may be repeated.",
+)
+@click.option("--kind", default="", help="The kind of its plugin: plugin, agent, operator, tool or adapter.")
+@click.option("--background", is_flag=True, help="Assume a call in the background.")
 @options.as_json
 def try_(
     name: str,
@@ -80,7 +88,7 @@ def try_(
     background: bool,
     as_json: bool,
 ) -> None:
-    """Show what the rules would say to a call, which rule decides, and what would change it. Nothing is called."""
+    """Show the decision of the rules for a hypothetical call, the deciding rule, and what would change it."""
     from datetime import UTC, datetime
 
     from paddock.cli.client.one_shot import open_for_read
@@ -130,11 +138,11 @@ def try_(
     type=click.Path(path_type=Path),
     required=False,
     metavar="[DIR]",
-    help="A folder of rules; the one in use when left out.",
+    help="A folder of rules. [default: the one in use]",
 )
 @options.as_json
 def check(folder: Path | None, *, as_json: bool) -> None:
-    """Check rules, and tell every mistake with its file and line."""
+    """Validate policy rules. Every mistake is reported with its file and line."""
     directories, settings = _load_settings()
     try:
         policy = _load_policy(directories, settings, folder)
@@ -161,10 +169,10 @@ def check(folder: Path | None, *, as_json: bool) -> None:
 
 
 @app.command("show", examples=["paddock policy show", "paddock policy show guests-may-read"])
-@click.argument("rule", required=False, metavar="[ID]", help="One rule; all that hold when left out.")
+@click.argument("rule", required=False, metavar="[ID]", help="The id of one rule. [default: all]")
 @options.as_json
 def show(rule: str | None, *, as_json: bool) -> None:
-    """Show the rules that hold, and where each comes from."""
+    """Show the loaded rules and where each comes from."""
     policy = _load_policy(*_load_settings(), None)
     if rule is not None:
         _print_rule(_require_rule(policy, rule), as_json=as_json)
@@ -184,14 +192,18 @@ def show(rule: str | None, *, as_json: bool) -> None:
     type=click.Path(path_type=Path),
     required=False,
     metavar="[FILE]",
-    help="A table of cases, YAML or TOML; the shipped one when left out.",
+    help="A table of cases in YAML or TOML. [default: the shipped one]",
 )
 @click.option(
-    "--rules", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Rules to test instead of those in use."
+    "--rules",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A folder of rules to test. [default: the one in use]",
 )
 @options.as_json
 def test(file: Path | None, *, folder: Path | None, as_json: bool) -> None:
-    """Hold the rules against a table of cases. Exit 1 when one comes out otherwise."""
+    """Test the rules with a table of cases. Exits 1 if a case fails."""
     from paddock.policy.cases import find_failed_cases
     from paddock.policy.explain import decision_word
 

@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from paddock.secrets.rows import SecretInfo
     from paddock.store.database import Transaction
 
-app = PaddockGroup("secret", help="Keep secrets for plugins; no value is ever shown.")
+app = PaddockGroup("secret", help="Manage the secrets of plugins. Values are never shown.")
 
-secret_name_argument = click.argument("name", metavar="NAME", help="What plugins know it by, as in api_key.")
-secret_owner_option = click.option("--user", metavar="PERSON", help="Whose it is; of the whole tenant without.")
+secret_name_argument = click.argument("name", metavar="NAME", help="The name that plugins use, such as api_key.")
+secret_owner_option = click.option(
+    "--user", metavar="PERSON", help="The person who owns the secret. [default: the whole tenant]"
+)
 
 
 @app.command("set", examples=["paddock secret set api_key", "paddock secret set api_key --user ann"])
@@ -42,7 +44,7 @@ secret_owner_option = click.option("--user", metavar="PERSON", help="Whose it is
 @options.tenant
 @options.as_json
 def set_(name: str, *, user: str | None, tenant: str, as_json: bool) -> None:
-    """Set a secret. The value is asked for, unseen, or read from stdin; there is no option for it."""
+    """Set a secret. The value is read from a hidden prompt or from stdin."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.host.secrets.secret_service import store_secret
     from paddock.secrets.rows import validate_secret_name
@@ -61,7 +63,7 @@ def set_(name: str, *, user: str | None, tenant: str, as_json: bool) -> None:
 @options.tenant
 @options.as_json
 def list_(*, user: str | None, tenant: str, as_json: bool) -> None:
-    """List secrets: what they are called, whose they are, who set them and when. No value is shown."""
+    """List secrets with their owners, who set them and when. Values are not shown."""
     from paddock.principals.tenants import require_tenant
     from paddock.secrets.rows import list_secrets
 
@@ -113,7 +115,7 @@ def show(name: str, *, user: str | None, tenant: str, as_json: bool) -> None:
 @options.yes
 @options.as_json
 def remove(name: str, *, user: str | None, tenant: str, yes: bool, as_json: bool) -> None:
-    """Erase a secret, with the key of its own that it was sealed under."""
+    """Erase a secret and its data key."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.cli.output.consent_prompt import confirm
     from paddock.host.secrets.secret_service import erase_secret
@@ -136,11 +138,11 @@ def remove(name: str, *, user: str | None, tenant: str, yes: bool, as_json: bool
 
 
 @app.command("rotate", examples=["paddock secret rotate --yes", "paddock secret rotate --to keyring"])
-@click.option("--to", metavar="PLACE", help="Where the new key goes: file, keyring, credential or passphrase.")
+@click.option("--to", metavar="PLACE", help="Where to store the new key: file, keyring, credential or passphrase.")
 @options.yes
 @options.as_json
 def rotate(*, to: str | None, yes: bool, as_json: bool) -> None:
-    """Put the secrets of all tenants under a new key. Killed on the way, it goes on where it ended when run again."""
+    """Re-encrypt the secrets of all tenants with a new key. An interrupted rotation continues when run again."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.cli.output.consent_prompt import confirm
     from paddock.core.clock import SystemRandom

@@ -23,11 +23,14 @@ FINAL_FLUSH_S = 0.5  # for the last line
 
 
 @command("serve", examples=["paddock serve --log-format json"])
-@click.option("--log-format", default="text", metavar="FORM", help="Log lines on stderr as text or json.")
+@click.option("--log-format", default="text", metavar="FORM", help="The format of the log on stderr: text or json.")
 @click.option("--log-level", metavar="LEVEL", help=f"Least important message: {', '.join(LOG_LEVEL_NAMES)}.")
 @options.as_json
 def serve(*, log_format: str, log_level: str | None, as_json: bool) -> None:
-    """Run the enabled plugins and take calls until stopped. Ctrl-C or SIGTERM lets calls finish; twice, it does not."""
+    """Run the daemon: the enabled plugins, the HTTP API and the console.
+
+    Ctrl-C or SIGTERM lets calls finish first; a second one does not.
+    """
     _check_choice(log_format, LOG_FORMATS, "--log-format")
     _check_choice(log_level or LOG_LEVEL_NAMES[0], LOG_LEVEL_NAMES, "--log-level")
 

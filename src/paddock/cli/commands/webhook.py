@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from paddock.webhooks.admin import WebhookAdmin
     from paddock.webhooks.webhook import Webhook
 
-app = PaddockGroup("webhook", help="Have events sent to others, signed.")
+app = PaddockGroup("webhook", help="Send signed events to other systems.")
 
-webhook_id_argument = click.argument("webhook", metavar="ID", help="The webhook's id.")
+webhook_id_argument = click.argument("webhook", metavar="ID", help="The id of the webhook.")
 
 
 @app.command("add", examples=["paddock webhook add https://example.com/hook --type 'call.*' --label tickets"])
-@click.argument("url", metavar="URL", help="Where they are sent to.")
+@click.argument("url", metavar="URL", help="The URL that events are sent to.")
 @click.option(
     "--type",
     "types",
     multiple=True,
     metavar="TYPE",
-    help="Which events, as call.ended or plugin.*; all of them without.",
+    help="The events to send, such as call.ended or plugin.*; may be repeated. [default: all]",
 )
-@click.option("--label", default="", help="What it is for.")
-@click.option("--personal", is_flag=True, help="Send too what they say of people. Nobody can erase that there.")
+@click.option("--label", default="", help="A label that says what it is for.")
+@click.option("--personal", is_flag=True, help="Include personal data. It cannot be erased at the receiver.")
 @options.tenant
 @options.as_json
 def add(url: str, *, types: tuple[str, ...], label: str, personal: bool, tenant: str, as_json: bool) -> None:
-    """Have events sent somewhere from now on, and print the secret that signs them, once: nobody can show it again."""
+    """Add a webhook, and print its signing secret once. The secret cannot be shown again."""
     with _open_webhook_admin(tenant) as (_, admin):
         hook, secret = admin.add(url, types, label, personal=personal)
     _print_with_secret(hook, secret, f"made the webhook {hook.id}", as_json=as_json)
@@ -52,7 +52,7 @@ def add(url: str, *, types: tuple[str, ...], label: str, personal: bool, tenant:
 @options.tenant
 @options.as_json
 def list_(*, tenant: str, as_json: bool) -> None:
-    """List webhooks, and how each is doing."""
+    """List webhooks and their delivery state."""
     from paddock.host.ledger.webhooks import read_webhook_json
     from paddock.webhooks.webhook import list_webhooks
 
@@ -85,7 +85,7 @@ def list_(*, tenant: str, as_json: bool) -> None:
 @options.tenant
 @options.as_json
 def show(webhook: str, *, tenant: str, as_json: bool) -> None:
-    """Show one webhook: what it is sent, how far it is, and where it fails, why and when it is tried again."""
+    """Show a webhook: its events, its delivery position, and for a failure the reason and the next attempt."""
     from paddock.host.ledger.webhooks import read_webhook_json
     from paddock.webhooks.retry import failure_hint
 
@@ -112,7 +112,7 @@ def show(webhook: str, *, tenant: str, as_json: bool) -> None:
 @options.yes
 @options.as_json
 def remove(webhook: str, *, tenant: str, yes: bool, as_json: bool) -> None:
-    """Send it nothing any more, and forget its secret and its dead letters."""
+    """Remove a webhook with its secret and its dead letters."""
     from paddock.cli.output.consent_prompt import confirm
 
     with _open_webhook_admin(tenant) as (_, admin):
@@ -126,11 +126,11 @@ def remove(webhook: str, *, tenant: str, yes: bool, as_json: bool) -> None:
 
 @app.command("enable", examples=["paddock webhook enable ID --from-now"])
 @webhook_id_argument
-@click.option("--from-now", is_flag=True, help="Leave out what happened meanwhile.")
+@click.option("--from-now", is_flag=True, help="Skip the events that occurred while it was disabled.")
 @options.tenant
 @options.as_json
 def enable(webhook: str, *, from_now: bool, tenant: str, as_json: bool) -> None:
-    """Switch it on again; it is sent what happened while it was off."""
+    """Enable a webhook. Events that occurred while it was disabled are sent."""
     with _open_webhook_admin(tenant) as (_, admin):
         hook = admin.set_enabled(webhook, on=True, from_now=from_now)
     report_change(as_json, f"the webhook {hook.id} is on", **_webhook_json(hook, None))
@@ -141,7 +141,7 @@ def enable(webhook: str, *, from_now: bool, tenant: str, as_json: bool) -> None:
 @options.tenant
 @options.as_json
 def disable(webhook: str, *, tenant: str, as_json: bool) -> None:
-    """Send it nothing until it is switched on again."""
+    """Disable a webhook until it is enabled again."""
     with _open_webhook_admin(tenant) as (_, admin):
         hook = admin.set_enabled(webhook, on=False)
     report_change(as_json, f"the webhook {hook.id} is off", **_webhook_json(hook, None))
@@ -154,12 +154,12 @@ def disable(webhook: str, *, tenant: str, as_json: bool) -> None:
     type=click.IntRange(min=0, max=720),
     default=24,
     metavar="HOURS",
-    help="How long the secret before signs too (24).",
+    help="How long the old secret is used as well. [default: 24]",
 )
 @options.tenant
 @options.as_json
 def rotate(webhook: str, *, keep: int, tenant: str, as_json: bool) -> None:
-    """Give it another secret and print that, once. For a while events are signed with both."""
+    """Replace the signing secret of a webhook, and print the new one once. For a while, events are signed with both."""
     with _open_webhook_admin(tenant) as (_, admin):
         hook, secret = admin.rotate(webhook, timedelta(hours=keep))
     _print_with_secret(hook, secret, f"the webhook {hook.id} has another secret", as_json=as_json)
@@ -170,7 +170,7 @@ def rotate(webhook: str, *, keep: int, tenant: str, as_json: bool) -> None:
 @options.tenant
 @options.as_json
 def test(webhook: str, *, tenant: str, as_json: bool) -> None:
-    """Send it an event that stands for nothing, from here, and say what came of that."""
+    """Send a test event from this machine, and print the outcome."""
     import asyncio
 
     from paddock.core.errors import Unreachable
@@ -204,12 +204,25 @@ app.add_command(dead_letter)
 
 @dead_letter.command("list", examples=["paddock webhook dead-letter list ID --json"])
 @webhook_id_argument
-@click.option("--lines", "-n", "count", type=click.IntRange(min=1, max=1000), default=100, help="How many (100).")
-@click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="After this number of the ledger.")
+@click.option(
+    "--lines",
+    "-n",
+    "count",
+    type=click.IntRange(min=1, max=1000),
+    default=100,
+    help="The number of events. [default: 100]",
+)
+@click.option(
+    "--after",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="SEQ",
+    help="Only events after this ledger sequence number.",
+)
 @options.tenant
 @options.as_json
 def list_dead_letters(webhook: str, *, count: int, after: int, tenant: str, as_json: bool) -> None:
-    """List what it did not take however often it was tried, and why."""
+    """List the events that could not be delivered, and why."""
     from paddock.webhooks import dead_letters
     from paddock.webhooks.retry import failure_hint
 
@@ -247,11 +260,11 @@ def list_dead_letters(webhook: str, *, count: int, after: int, tenant: str, as_j
 )
 @webhook_id_argument
 @click.argument("event", required=False, metavar="[EVENT]", help="The id of one event.")
-@click.option("--all", "every", is_flag=True, help="All of its dead letters.")
+@click.option("--all", "every", is_flag=True, help="Retry all dead letters.")
 @options.tenant
 @options.as_json
 def retry(webhook: str, event: str | None, *, every: bool, tenant: str, as_json: bool) -> None:
-    """Have one dead letter tried once more, or all; a daemon does so within seconds."""
+    """Retry the delivery of one dead letter or of all. A running daemon delivers within seconds."""
     if every == (event is not None):
         raise click.BadParameter("name one event, or give --all", param_hint="EVENT")
     with _open_webhook_admin(tenant) as (_, admin):

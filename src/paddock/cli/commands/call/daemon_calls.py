@@ -16,18 +16,18 @@ from paddock.plugins.manage.repair_text import tenant_option
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient, ServerEvents
 
-call_id_argument = click.argument("call_id", metavar="ID", help="What `paddock call --detach` printed.")
+call_id_argument = click.argument(
+    "call_id", metavar="ID", help="The id of the call, as printed by `paddock call NAME --detach`."
+)
 _DAEMON_PURPOSE = "looking at its calls"
 
 
 @command("list", examples=["paddock call list --json"])
-@click.option(
-    "--lines", "-n", "limit", type=click.IntRange(min=1, max=1_000), default=20, help="How many of the last calls."
-)
+@click.option("--lines", "-n", "limit", type=click.IntRange(min=1, max=1_000), default=20, help="The number of calls.")
 @options.tenant
 @options.as_json
 def list_(*, limit: int, tenant: str, as_json: bool) -> None:
-    """List the last calls, newest first: those under way, and those that ended since the daemon runs."""
+    """List recent calls, newest first: those in progress, and those that ended since the daemon started."""
     from paddock.cli.client.api_client import require_daemon
 
     page = require_daemon(_DAEMON_PURPOSE, tenant).get(f"/calls?limit={limit}")
@@ -50,7 +50,7 @@ def list_(*, limit: int, tenant: str, as_json: bool) -> None:
 @options.tenant
 @options.as_json
 def show(call_id: str, *, tenant: str, as_json: bool) -> None:
-    """Show how a call is doing: its status, what it asks, and its result or why it failed."""
+    """Show a call: its status, its open questions, and its result or error."""
     from paddock.cli.client.api_client import path_segment, require_daemon
     from paddock.cli.output.approval_prompt import approve_hint, print_preview
     from paddock.cli.output.question_prompt import print_open_question
@@ -87,14 +87,17 @@ def show(call_id: str, *, tenant: str, as_json: bool) -> None:
 @command("follow", examples=["paddock call follow ID"])
 @call_id_argument
 @click.option(
-    "--answers", metavar="JSON", help="What to answer when it asks, as for `paddock call`; @FILE reads a file."
+    "--answers",
+    metavar="JSON",
+    help="Answers to the questions of the call, as for `paddock call NAME`; @FILE reads a file.",
 )
 @options.tenant
 @options.as_json
 def follow(call_id: str, *, answers: str | None, tenant: str, as_json: bool) -> None:
-    """Wait for a call as if it had not been detached: show what it tells, then its result. Ctrl-C lets it go on.
+    """Wait for a call, and print its progress and its result. Ctrl-C does not cancel it.
 
-    What it asks is asked at the terminal. Without one, and without --answers, the question stays open and is shown.
+    Questions of the call are asked at the terminal. Without a terminal and without --answers, they are printed and
+    stay open.
     """
     from paddock.cli.client.api_client import path_segment, require_daemon
     from paddock.cli.client.follow import follow_call
@@ -119,11 +122,11 @@ def follow(call_id: str, *, answers: str | None, tenant: str, as_json: bool) -> 
 
 @command("answer", examples=["""paddock call answer ID '{"colour": "red"}'"""])
 @call_id_argument
-@click.argument("given", metavar="ANSWER", help="A JSON object; true (I was there) or false (no); @FILE reads a file.")
+@click.argument("given", metavar="ANSWER", help="A JSON object, true (confirm) or false (decline); @FILE reads a file.")
 @options.tenant
 @options.as_json
 def answer(call_id: str, given: str, *, tenant: str, as_json: bool) -> None:
-    """Answer what a call asks: the question that has waited longest. `paddock call show ID` shows it."""
+    """Answer the oldest open question of a call. `paddock call show ID` shows it."""
     from paddock.cli.client.api_client import path_segment, require_daemon
     from paddock.cli.output.question_prompt import build_answer, print_open_question, read_answer_argument
 
@@ -152,7 +155,7 @@ def answer(call_id: str, given: str, *, tenant: str, as_json: bool) -> None:
 @options.tenant
 @options.as_json
 def cancel(call_id: str, *, tenant: str, as_json: bool) -> None:
-    """Ask for the end of a call and wait for it. A call that is over stays as it is."""
+    """Cancel a call and wait for its end. A call that ended already is not changed."""
     from paddock.cli.client.api_client import path_segment, require_daemon
 
     daemon = require_daemon("cancelling a call", tenant)

@@ -31,35 +31,39 @@ if TYPE_CHECKING:
         """paddock call slow-count.count -p '{"to": 3}' --as acme/user:bob""",
     ],
 )
-@click.argument("name", help="As in slow-count.count, or a plugin that is one callable.")
+@click.argument("name", help="A callable, such as slow-count.count, or a plugin with a single callable.")
 @click.option("--params", "-p", default="{}", metavar="JSON", help="The parameters; @FILE reads a file, - reads stdin.")
 @click.option(
     "--wait/--detach",
     default=None,
-    help="Wait for the result, also where a person has to say yes first (which takes a daemon); or print"
-    " the call's id and go. Without either, a call that needs somebody else's yes is left for them.",
+    help="Wait for the result, also if the call needs approval (this requires a daemon); or print the "
+    "id of the call and exit. By default, a call that needs approval by another person is left "
+    "pending.",
 )
 @click.option(
-    "--timeout", metavar="SECONDS", help="Cancel the call when it takes longer, unless its operator works on."
+    "--timeout",
+    metavar="SECONDS",
+    help="Cancel the call after this time, unless its operator reports that it is in progress.",
 )
 @click.option(
     "--answers",
     metavar="JSON",
-    help="What to answer when it asks: an object for every question, or a list with an object, true (I was"
-    " there) or false (no) for each; @FILE reads a file. Without it you are asked at the terminal.",
+    help="Answers to the questions of the call: one object for all of them, or a list with an object, "
+    "true (confirm) or false (decline) for each; @FILE reads a file. Without it, questions are "
+    "asked at the terminal.",
 )
 @click.option(
     "--as",
     "acting_as",
     metavar="PRINCIPAL",
-    help="Call as somebody else, with what they may do: user:ann, key:ID, agent:PATH; acme/user:bob is of"
-    " another tenant.",
+    help="Call as another principal, with its permissions: user:ann, key:ID, agent:PATH, or "
+    "acme/user:bob of another tenant.",
 )
 @click.option(
     "--idempotency-key",
     "key",
     metavar="KEY",
-    help="What has an effect has it once under one key: the same call again prints the same answer.",
+    help="Repeating a call with the same key returns the first result instead of repeating its effect.",
 )
 @options.tenant
 @options.as_json
@@ -75,7 +79,7 @@ def make(
     tenant: str,
     as_json: bool,
 ) -> None:
-    """Call a plugin and print what it answers. What it tells meanwhile goes to stderr; Ctrl-C cancels the call."""
+    """Call a plugin and print its result. Progress is printed on stderr; Ctrl-C cancels the call."""
     from paddock.cli.client.api_client import open_client, require_daemon
     from paddock.cli.client.follow import make_call
     from paddock.cli.output.approval_prompt import ApprovalPrompt

@@ -16,7 +16,7 @@ from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
 unresolved_call_argument = click.argument(
-    "call", metavar="CALL", help="The call's id, as `paddock call unresolved list` shows it."
+    "call", metavar="CALL", help="The id of the call, as shown by `paddock call unresolved list`."
 )
 
 _VERDICT_OPTIONS = "--happened / --not-happened"
@@ -27,15 +27,15 @@ _VERDICT_OPTIONS = "--happened / --not-happened"
     examples=["paddock call unresolved resolve CALL --happened", "paddock call unresolved resolve CALL --not-happened"],
 )
 @unresolved_call_argument
-@click.option("--happened", is_flag=True, help="Its effect has happened: nobody makes it again.")
-@click.option("--not-happened", is_flag=True, help="It has not: whoever comes with its key makes it again.")
+@click.option("--happened", is_flag=True, help="The effect happened; it is not repeated.")
+@click.option("--not-happened", is_flag=True, help="The effect did not happen; a call with the same key repeats it.")
 @click.option(
     "--result",
     "answer",
     metavar="JSON",
-    help="What came of it, for whoever asks again with its key; @FILE reads a file. Without it they get null.",
+    help="The result for calls with the same key; @FILE reads a file. [default: null]",
 )
-@click.option("--reason", default="", metavar="WORDS", help="How you know, for the ledger.")
+@click.option("--reason", default="", metavar="WORDS", help="The reason, recorded in the ledger.")
 @options.yes
 @options.tenant
 @options.as_json
@@ -50,7 +50,7 @@ def resolve(
     tenant: str,
     as_json: bool,
 ) -> None:
-    """Say what became of a call: it is not made again where it has happened, and may be where it has not."""
+    """Record the outcome of a call: an effect that happened is not repeated; one that did not happen may be."""
     from paddock.cli.client.api_client import open_client, path_segment
 
     if happened == not_happened:

@@ -17,22 +17,20 @@ from paddock.plugins.manage.repair_text import tenant_option
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-app = PaddockGroup("unresolved", help="See calls that may have happened, and say whether they have.")
+app = PaddockGroup("unresolved", help="List calls whose outcome is unknown, and resolve them.")
 
 _COLUMNS = ("CALL", "WHAT", "KEY", "STARTED", "BY", "RECOVERY", "WHY")
 _HIDDEN_WHEN_NARROW = ("BY", "STARTED", "RECOVERY", "KEY")  # on a narrow terminal
 
 
 @app.command("list", examples=["paddock call unresolved list --json", "paddock call unresolved list --resolved"])
-@click.option(
-    "--resolved", is_flag=True, help="Instead, those of which is known by now what became of them, the latest first."
-)
-@click.option("--lines", "-n", "count", type=click.IntRange(min=1, max=1_000), default=100, help="How many at most.")
-@click.option("--after", metavar="CALL", help="Only those after this one.")
+@click.option("--resolved", is_flag=True, help="List resolved calls instead, newest first.")
+@click.option("--lines", "-n", "count", type=click.IntRange(min=1, max=1_000), default=100, help="The number of calls.")
+@click.option("--after", metavar="CALL", help="Only calls after this one.")
 @options.tenant
 @options.as_json
 def list_(*, resolved: bool, count: int, after: str | None, tenant: str, as_json: bool) -> None:
-    """List the calls of which nobody knows whether they have happened, the oldest first."""
+    """List calls whose outcome is unknown, oldest first."""
     from paddock.cli.client.api_client import open_client, path_segment
 
     query = f"limit={count}{'&resolved=1' if resolved else ''}"
@@ -73,7 +71,7 @@ def _resolution_text(record: Mapping[str, Any]) -> str:
 @options.tenant
 @options.as_json
 def show(call: str, *, tenant: str, as_json: bool) -> None:
-    """Show what is known of the effect of a call, with what it was made with and how finding out goes."""
+    """Show a call whose outcome is unknown: its parameters, its idempotency key, and the state of its recovery."""
     from paddock.cli.client.api_client import open_client, path_segment
 
     with open_client(tenant) as client:

@@ -23,7 +23,7 @@ from paddock.plugins.manage.repair_text import tenant_option
 if TYPE_CHECKING:
     from paddock.principals.api_keys import ApiKey
 
-app = PaddockGroup("apikey", help="Make and revoke keys for programs.")
+app = PaddockGroup("apikey", help="Manage API keys for programs.")
 
 api_key_argument = click.argument("key", metavar="KEY", help="The id of the key; not its token.")
 _DURATION_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -31,13 +31,15 @@ _DURATION_PATTERN = re.compile(r"([1-9][0-9]{0,4})([mhdw])")
 
 
 @app.command("add", examples=["paddock apikey add ann --label mailer --role member --expires 30d"])
-@click.argument("owner", metavar="PERSON", help="Whom it acts for.")
-@click.option("--label", default="", help="What it is for.")
+@click.argument("owner", metavar="PERSON", help="The person that the key acts for.")
+@click.option("--label", default="", help="A label that says what it is for.")
 @click.option(
-    "--role", multiple=True, help="One of their roles, more than once for more (all but operator and approver)."
+    "--role",
+    multiple=True,
+    help="One of the owner's roles; may be repeated. [default: all except operator and approver]",
 )
-@click.option("--scope", multiple=True, help="One of their scopes, more than once for more.")
-@click.option("--expires", metavar="TIME", help="Until when: 12h, 30d, 8w. Forever without.")
+@click.option("--scope", multiple=True, help="One of the owner's scopes; may be repeated.")
+@click.option("--expires", metavar="TIME", help="The lifetime, such as 12h, 30d or 8w. [default: unlimited]")
 @options.tenant
 @options.as_json
 def add(
@@ -50,7 +52,7 @@ def add(
     tenant: str,
     as_json: bool,
 ) -> None:
-    """Make a key and print its token, once: it is kept nowhere. It never has more than its owner has."""
+    """Add an API key, and print its token once; it is not stored. A key never has more rights than its owner."""
     from paddock.core.clock import SystemRandom
     from paddock.principals.api_keys import create_key
 
@@ -72,11 +74,11 @@ def add(
 
 
 @app.command("list", examples=["paddock apikey list --json"])
-@click.option("--user", "owner", metavar="PERSON", help="Only of this person.")
+@click.option("--user", "owner", metavar="PERSON", help="Only those of this person.")
 @options.tenant
 @options.as_json
 def list_(*, owner: str | None, tenant: str, as_json: bool) -> None:
-    """List keys, whether they work, and when each was last used. No token is shown."""
+    """List API keys with their state and last use. Tokens are not shown."""
     from paddock.principals.api_keys import list_keys
     from paddock.principals.people import require_person
     from paddock.principals.tenants import require_tenant
@@ -129,7 +131,7 @@ def show(key: str, *, tenant: str, as_json: bool) -> None:
 @options.yes
 @options.as_json
 def remove(key: str, *, tenant: str, yes: bool, as_json: bool) -> None:
-    """Have a key work no more, at once and for ever."""
+    """Revoke an API key. It takes effect at once and cannot be undone."""
     from paddock.approvals.removal import retire_key
     from paddock.cli.output.consent_prompt import confirm
     from paddock.principals.api_keys import require_key

@@ -23,13 +23,13 @@ from paddock.plugins.manage.repair_text import tenant_option
 if TYPE_CHECKING:
     from paddock.principals.consents import ConsentRecord
 
-app = PaddockGroup("consent", help="Keep and take back what a person agreed to, callable by callable.")
+app = PaddockGroup("consent", help="Manage the consents of people, one for each callable.")
 
 consent_callable_argument = click.argument(
-    "name", help="The callable, as in gmail.send, or a plugin that is one callable."
+    "name", help="A callable, such as gmail.send, or a plugin with a single callable."
 )
 consent_person_option = click.option(
-    "--for", "person", metavar="PERSON", help="Whose yes it is, as in user:ann; yours when left out."
+    "--for", "person", metavar="PERSON", help="The consenting person, such as user:ann. [default: you]"
 )
 
 
@@ -40,7 +40,7 @@ consent_person_option = click.option(
 @options.yes
 @options.as_json
 def add(name: str, *, person: str | None, tenant: str, yes: bool, as_json: bool) -> None:
-    """Enable one callable for a person, with their consent to what it does. It holds until it is taken back."""
+    """Record the consent of a person to a callable. It is valid until it is removed."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.cli.output.consent_prompt import confirm
     from paddock.plugins.tool_pinning.tools import find_callable
@@ -65,7 +65,7 @@ def add(name: str, *, person: str | None, tenant: str, yes: bool, as_json: bool)
 @options.tenant
 @options.as_json
 def remove(name: str, *, person: str | None, tenant: str, as_json: bool) -> None:
-    """Take a consent back. The next call needs a new one."""
+    """Revoke a consent. The next call needs a new one."""
     from paddock.principals.consents import revoke_consent
 
     person_id = _resolve_person(person, tenant)
@@ -77,12 +77,12 @@ def remove(name: str, *, person: str | None, tenant: str, as_json: bool) -> None
 
 
 @app.command("list", examples=["paddock consent list --json"])
-@click.option("--for", "person", metavar="PERSON", help="Only of this person.")
-@click.option("--all", "everything", is_flag=True, help="Also what was taken back.")
+@click.option("--for", "person", metavar="PERSON", help="Only those of this person.")
+@click.option("--all", "everything", is_flag=True, help="Include revoked consents.")
 @options.tenant
 @options.as_json
 def list_(*, person: str | None, everything: bool, tenant: str, as_json: bool) -> None:
-    """List what people agreed to."""
+    """List the consents of people."""
     from paddock.principals.consents import list_consents
     from paddock.principals.tenants import require_tenant
 

@@ -20,18 +20,18 @@ from paddock.plugins.manage.repair_text import tenant_option
 if TYPE_CHECKING:
     from paddock.principals.groups import PersonGroup
 
-app = PaddockGroup("group", help="Put people into groups, for rules to speak of.")
+app = PaddockGroup("group", help="Manage groups of people. Policy rules refer to them.")
 
-group_name_argument = click.argument("name", help="The group's name, as in night-shift.")
+group_name_argument = click.argument("name", help="The name of the group, such as night-shift.")
 
 
 @app.command("add", examples=["paddock group add night-shift --title 'Who is awake'"])
 @group_name_argument
-@click.option("--title", default="", help="What people read; the name when left out.")
+@click.option("--title", default="", help="The display name. [default: the name]")
 @options.tenant
 @options.as_json
 def add(name: str, *, title: str, tenant: str, as_json: bool) -> None:
-    """Make a group. Being in it gives nothing by itself; rules may say that it does."""
+    """Add a group. Membership grants nothing by itself; policy rules may refer to it."""
     from paddock.principals.groups import add_group
 
     group = change_store(tenant, lambda change: add_group(change, name, title))
@@ -80,7 +80,7 @@ def show(name: str, *, tenant: str, as_json: bool) -> None:
 member = PaddockGroup("member", help="Add people to a group and remove them from it.")
 app.add_command(member)
 
-member_argument = click.argument("person", help="The person's name, as in ann.")
+member_argument = click.argument("person", help="The name of the person, such as ann.")
 
 
 @member.command("add", examples=["paddock group member add night-shift ann"])
@@ -109,7 +109,7 @@ def remove_member(name: str, person: str, *, tenant: str, as_json: bool) -> None
 @options.yes
 @options.as_json
 def remove(name: str, *, tenant: str, yes: bool, as_json: bool) -> None:
-    """Remove a group. Its members stay people; requests that it was to answer are void."""
+    """Remove a group. Its members are kept; approval requests that only it could answer become void."""
     from paddock.approvals.removal import remove_group
     from paddock.cli.output.consent_prompt import confirm
     from paddock.principals.groups import require_group

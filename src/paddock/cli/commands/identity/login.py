@@ -11,11 +11,11 @@ from paddock.cli.output.report import print_json, print_message, print_result
 
 
 @command("login", examples=["paddock login", "paddock login --user ann"])
-@click.option("--user", metavar="PERSON", help="Whom it signs in; you, the operator, without.")
+@click.option("--user", metavar="PERSON", help="The person to sign in. [default: you, the operator]")
 @options.tenant
 @options.as_json
 def login(*, user: str | None, tenant: str, as_json: bool) -> None:
-    """Print a link that signs somebody in at the console, once, within a quarter of an hour. Give it to nobody else."""
+    """Print a one-time sign-in link for the console. It is valid for 15 minutes; keep it private."""
     from paddock.core.clock import SystemRandom
     from paddock.principals.login_links import make_link
 

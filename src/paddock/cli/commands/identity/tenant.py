@@ -14,17 +14,17 @@ from paddock.cli.output.report import format_table, print_facts, print_json, pri
 if TYPE_CHECKING:
     from paddock.principals.tenants import TenantRecord
 
-app = PaddockGroup("tenant", help="Make and remove tenants, which share nothing.")
+app = PaddockGroup("tenant", help="Manage tenants. They are isolated from each other.")
 
-tenant_name_argument = click.argument("name", help="The tenant's name, as in acme-labs.")
+tenant_name_argument = click.argument("name", help="The name of the tenant, such as acme-labs.")
 
 
 @app.command("add", examples=["paddock tenant add acme --title 'Acme Labs'"])
 @tenant_name_argument
-@click.option("--title", default="", help="What people read; the name when left out.")
+@click.option("--title", default="", help="The display name. [default: the name]")
 @options.as_json
 def add(name: str, *, title: str, as_json: bool) -> None:
-    """Make a tenant. Its people, grants and record are its own."""
+    """Add a tenant, with its own people, grants and ledger."""
     from paddock.principals.tenants import add_tenant
 
     row = change_store(DEFAULT_TENANT_NAME, lambda change: add_tenant(change, name, title))
@@ -38,7 +38,7 @@ def add(name: str, *, title: str, as_json: bool) -> None:
 @app.command("list", examples=["paddock tenant list --json"])
 @options.as_json
 def list_(*, as_json: bool) -> None:
-    """List tenants. The default one is always there."""
+    """List tenants. The tenant `default` always exists."""
     from paddock.principals.tenants import list_tenants
 
     rows = read_store(list_tenants)
@@ -70,7 +70,7 @@ def show(name: str, *, as_json: bool) -> None:
 @options.yes
 @options.as_json
 def remove(name: str, *, yes: bool, as_json: bool) -> None:
-    """Remove a tenant that nothing belongs to: no people, no grants, no entries in the record."""
+    """Remove an empty tenant: one without people, grants and ledger entries."""
     from paddock.cli.output.consent_prompt import confirm
     from paddock.principals.tenants import remove_tenant, require_tenant
 

@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from paddock.principals.people import Person
     from paddock.store.audited_transaction import AuditedTransaction
 
-app = PaddockGroup("user", help="Add people, and say what they may do.")
+app = PaddockGroup("user", help="Manage people, their roles, scopes, identities and sessions.")
 
-person_name_argument = click.argument("name", help="The person's name, as in ann.")
+person_name_argument = click.argument("name", help="The name of the person, such as ann.")
 
 
 @app.command("add", examples=["paddock user add ann --name 'Ann Lee' --role member --role approver"])
 @person_name_argument
-@click.option("--name", "display_name", default="", help="What people read; the name when left out.")
-@click.option("--role", multiple=True, help="A role to have, more than once for more (member).")
-@click.option("--scope", multiple=True, help="A scope to have, more than once for more.")
+@click.option("--name", "display_name", default="", help="The display name. [default: the name]")
+@click.option("--role", multiple=True, help="A role of the person; may be repeated. [default: member]")
+@click.option("--scope", multiple=True, help="A scope of the person; may be repeated.")
 @options.tenant
 @options.as_json
 def add(
     name: str, *, display_name: str, role: tuple[str, ...], scope: tuple[str, ...], tenant: str, as_json: bool
 ) -> None:
-    """Add a person. Without --role they are a member."""
+    """Add a person, with the role member unless --role is given."""
     from paddock.principals.people import add_person
 
     roles = role or ["member"]
@@ -79,7 +79,7 @@ def list_(*, tenant: str, as_json: bool) -> None:
 @options.tenant
 @options.as_json
 def show(name: str, *, tenant: str, as_json: bool) -> None:
-    """Show what a person may do, with their groups, keys and consents."""
+    """Show a person: roles, scopes, groups, API keys and consents."""
 
     from paddock.principals.api_keys import list_keys
     from paddock.principals.consents import consented_names
@@ -166,7 +166,7 @@ def remove_scopes(name: str, scopes: tuple[str, ...], *, tenant: str, as_json: b
 @options.tenant
 @options.as_json
 def disable(name: str, *, tenant: str, as_json: bool) -> None:
-    """Let a person act no more. Nothing of theirs is lost; their keys do not work meanwhile."""
+    """Disable a person and their API keys. No data is removed."""
     _set_disabled(name, True, tenant=tenant, as_json=as_json)
 
 
@@ -175,7 +175,7 @@ def disable(name: str, *, tenant: str, as_json: bool) -> None:
 @options.tenant
 @options.as_json
 def enable(name: str, *, tenant: str, as_json: bool) -> None:
-    """Let a disabled person act again."""
+    """Enable a disabled person."""
     _set_disabled(name, False, tenant=tenant, as_json=as_json)
 
 
@@ -185,7 +185,10 @@ def enable(name: str, *, tenant: str, as_json: bool) -> None:
 @options.yes
 @options.as_json
 def remove(name: str, *, tenant: str, yes: bool, as_json: bool) -> None:
-    """Remove a person with their keys, secrets, groups, consents, approvals and calls that wait. The record stays."""
+    """Remove a person with their API keys, secrets, memberships, consents, approvals and pending calls.
+
+    Ledger entries are kept.
+    """
     from paddock.approvals.removal import remove_person
     from paddock.cli.output.consent_prompt import confirm
     from paddock.principals.people import require_person

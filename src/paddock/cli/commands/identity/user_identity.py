@@ -12,7 +12,7 @@ from paddock.core.printable import printable
 
 app = PaddockGroup("identity", help="Link people to the subjects of an identity provider.")
 
-person_name_argument = click.argument("name", help="The person's name, as in ann.")
+person_name_argument = click.argument("name", help="The name of the person, such as ann.")
 issuer_option = click.option("--issuer", help="The identity provider; without it, that of oidc.issuer.")
 
 

@@ -19,7 +19,7 @@ app = PaddockGroup("session", help="List and end console sessions.")
 
 
 @app.command("list", examples=["paddock user session list", "paddock user session list ann --json"])
-@click.argument("name", required=False, help="Only of this person.")
+@click.argument("name", required=False, help="Only those of this person.")
 @options.tenant
 @options.as_json
 def list_(name: str | None, *, tenant: str, as_json: bool) -> None:

@@ -12,18 +12,18 @@ from paddock.cli.commands.ledger import tail
 from paddock.cli.output.report import print_json, print_message, styled
 from paddock.core.ids import DEFAULT_TENANT
 
-app = PaddockGroup("ledger", help="Look at what happened, verify, export and erase it.")
+app = PaddockGroup("ledger", help="Show, verify, export and erase ledger entries.")
 app.add_command(tail.tail)
 
-chain_tenant_option = click.option("--tenant", default=DEFAULT_TENANT, metavar="NAME", help="Whose chain.")
+chain_tenant_option = click.option("--tenant", default=DEFAULT_TENANT, metavar="NAME", help="The tenant of the chain.")
 
 
 @app.command("show", examples=["paddock ledger show ID"])
-@click.argument("name", metavar="ID", help="The id of an entry (evt_…), of a call or of a request.")
+@click.argument("name", metavar="ID", help="The id of an entry (evt_…), a call or a request.")
 @chain_tenant_option
 @options.as_json
 def show(name: str, *, tenant: str, as_json: bool) -> None:
-    """Show one entry, or everything that was recorded of one call or request, in order."""
+    """Show one ledger entry, or all entries of a call or request in order."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.host.ledger.reader import no_entries_error
     from paddock.ledger.chain.verify import altered_text, find_altered
@@ -45,24 +45,24 @@ def show(name: str, *, tenant: str, as_json: bool) -> None:
 
 
 @app.command("verify", examples=["paddock ledger verify", "paddock ledger verify --anchor ./default.checkpoints.jsonl"])
-@click.option("--tenant", metavar="NAME", help="Only this one's chain.")
+@click.option("--tenant", metavar="NAME", help="Only the chain of this tenant.")
 @click.option(
     "--anchor",
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="Checkpoints that you kept elsewhere too.",
+    help="A file of checkpoints that was kept elsewhere; may be repeated.",
 )
 @click.option(
     "--public-key",
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="The key to believe, instead of the one in this home.",
+    help="The public key to verify with, instead of the one in this home; may be repeated.",
 )
 @options.as_json
 def verify(*, tenant: str | None, anchor: tuple[Path, ...], public_key: tuple[Path, ...], as_json: bool) -> None:
-    """Verify the chains. Exits 0 when all are sound, 1 tampered with, 2 cut short, 3 not readable."""
+    """Verify the hash chains of the ledger. Exits 0 if sound, 1 if tampered with, 2 if truncated, 3 if unreadable."""
     from paddock.cli.commands.ledger.verify import (
         find_checkpoint_problem,
         print_findings,
@@ -86,12 +86,12 @@ def verify(*, tenant: str | None, anchor: tuple[Path, ...], public_key: tuple[Pa
     type=click.Path(path_type=Path),
     required=False,
     metavar="[FILE]",
-    help="Where it goes; to stdout where none is named.",
+    help="The file to create. [default: stdout]",
 )
 @chain_tenant_option
 @options.as_json
 def export(file: Path | None, *, tenant: str, as_json: bool) -> None:
-    """Write a chain as JSON, one entry a line, then its checkpoints: all that somebody else needs to verify it."""
+    """Export a chain as JSON lines, followed by its checkpoints: everything needed to verify it elsewhere."""
     from paddock.cli.commands.ledger.export import write_export
 
     lines, checkpoints = write_export(file, tenant)
@@ -102,13 +102,16 @@ def export(file: Path | None, *, tenant: str, as_json: bool) -> None:
 
 
 @app.command("erase", examples=["paddock ledger erase user:ann --reason 'asked to be forgotten' --yes"])
-@click.argument("principal", metavar="PRINCIPAL", help="Of whom nothing shall be known any more.")
-@click.option("--reason", required=True, help="Why; it is recorded.")
+@click.argument("principal", metavar="PRINCIPAL", help="The principal to erase, such as user:ann.")
+@click.option("--reason", required=True, help="The reason; it is recorded.")
 @chain_tenant_option
 @options.yes
 @options.as_json
 def erase(principal: str, *, reason: str, tenant: str, yes: bool, as_json: bool) -> None:
-    """Erase what the entries say of a person. It cannot be undone; the chain stays whole, and says that it was done."""
+    """Erase the personal data of a principal from the ledger. It cannot be undone.
+
+    The chain stays valid, and records the erasure.
+    """
     import shlex
 
     from paddock.cli.commands.ledger.erase import erase_principal

@@ -29,19 +29,17 @@ _HIDDEN_IN_TAIL = frozenset(
 
 
 @command("tail", examples=["paddock ledger tail --plugin notes --follow"])
-@click.option(
-    "--lines", "-n", "count", type=click.IntRange(min=0, max=1000), default=50, help="How many of the last entries."
-)
-@click.option("--type", "event_type", help="Only these, such as plugin.crashed or plugin.hook.*")
-@click.option("--plugin", help="Only those about this plugin.")
-@click.option("--call", help="Only those of this call.")
-@click.option("--request", help="Only those of this request.")
-@click.option("--principal", help="Only those of what this one did.")
-@click.option("--since", metavar="TIME", help="From this time on, such as 2030-01-31T08:00.")
-@click.option("--until", metavar="TIME", help="Before this time.")
-@click.option("--before", type=int, metavar="SEQ", help="Before this number: the page before.")
-@click.option("--tenant", default=DEFAULT_TENANT, metavar="NAME", help="Whose chain.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with new entries until Ctrl-C.")
+@click.option("--lines", "-n", "count", type=click.IntRange(min=0, max=1000), default=50, help="The number of entries.")
+@click.option("--type", "event_type", help="Only events of this type, such as plugin.crashed or plugin.hook.*")
+@click.option("--plugin", help="Only entries about this plugin.")
+@click.option("--call", help="Only entries of this call.")
+@click.option("--request", help="Only entries of this request.")
+@click.option("--principal", help="Only entries about actions of this principal.")
+@click.option("--since", metavar="TIME", help="Only entries from this time on, such as 2030-01-31T08:00.")
+@click.option("--until", metavar="TIME", help="Only entries before this time.")
+@click.option("--before", type=int, metavar="SEQ", help="Only entries before this sequence number.")
+@click.option("--tenant", default=DEFAULT_TENANT, metavar="NAME", help="The tenant of the chain.")
+@click.option("--follow", "-f", is_flag=True, help="Print new entries until Ctrl-C.")
 @options.as_json
 def tail(
     *,
@@ -58,7 +56,7 @@ def tail(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Show the last entries, oldest first. With --follow and --json, one JSON object a line."""
+    """Show the last ledger entries, oldest first. With --follow and --json: one JSON object per line."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.host.ledger.reader import parse_ledger_time
     from paddock.ledger.chain.chains import require_chain

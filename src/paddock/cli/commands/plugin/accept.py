@@ -34,17 +34,17 @@ _DIFF_COLOURS = {"-": "red", "+": "green"}
 
 
 @command("accept", examples=["paddock plugin accept", "paddock plugin accept files read_file --yes"])
-@click.argument("name", required=False, help="The plugin; without it, all that waits is listed.")
-@click.argument("tool", required=False, help="What of it; you are asked about each when left out.")
-@click.option("--all", "everything", is_flag=True, help="Answer once for all of the plugin that waits.")
-@click.option("--kind", metavar="KIND", help="Only this kind: tool, prompt, resource, instructions …")
+@click.argument("name", required=False, help="The plugin. [default: list all changed definitions]")
+@click.argument("tool", required=False, help="The name of one definition. [default: ask about each]")
+@click.option("--all", "everything", is_flag=True, help="Accept all changed definitions of the plugin at once.")
+@click.option("--kind", metavar="KIND", help="Only definitions of this kind: tool, prompt, resource, instructions …")
 @options.tenant
 @options.yes
 @options.as_json
 def accept(
     name: str | None, tool: str | None, *, everything: bool, kind: str | None, tenant: str, yes: bool, as_json: bool
 ) -> None:
-    """Accept what a server says of itself now, after showing how that differs from what was accepted before."""
+    """Accept changed definitions of an MCP server, after showing the difference."""
     from paddock.cli.client.api_client import open_client, plugin_path
 
     if name is None:

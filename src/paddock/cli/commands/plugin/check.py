@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     metavar="DIR|FILE",
     help="A package directory, a .zip or .mcpb file, or one manifest file.",
 )
-@click.option("--show", is_flag=True, help="Print the manifest in Paddock's own form.")
+@click.option("--show", is_flag=True, help="Print the manifest in Paddock's native form.")
 @options.as_json
 def check(source: Path, *, show: bool, as_json: bool) -> None:
-    """Check a manifest in any dialect. Every mistake is shown at once, with its path and what would be right."""
+    """Validate a manifest in any dialect. All mistakes are reported at once, each with its path and a correction."""
     from paddock.core.errors import Invalid
 
     try:
@@ -183,11 +183,11 @@ def _escape_character(character: str) -> str:
     help="The package directory.",
 )
 @click.option(
-    "--key", type=click.Path(path_type=Path), required=True, help="Your private key, made with 'paddock key add'."
+    "--key", type=click.Path(path_type=Path), required=True, help="Your private key, created with `paddock key add`."
 )
 @options.as_json
 def sign(directory: Path, *, key: Path, as_json: bool) -> None:
-    """Sign a package: writes paddock.sig beside its manifest. Check it first; any later change breaks the signature."""
+    """Sign a package: write paddock.sig next to its manifest. Any later change of the package breaks the signature."""
     from paddock.manifest.read import read_package
     from paddock.plugins.trust.signature import sign_package
     from paddock.plugins.trust.signing_keys import key_id
@@ -214,11 +214,11 @@ def sign(directory: Path, *, key: Path, as_json: bool) -> None:
     "validate",
     examples=["""paddock plugin validate Switchboard#input '{"context":{}, "intent":{"intent_type":"a"}}'"""],
 )
-@click.argument("reference", metavar="NAME[@VERSION]#input", help="A schema of an installed plugin.")
-@click.argument("value", metavar="JSON", help="The value to check; '-' reads stdin.")
+@click.argument("reference", metavar="NAME[@VERSION]#input", help="The schema of an installed plugin.")
+@click.argument("value", metavar="JSON", help="The value to validate; - reads stdin.")
 @options.as_json
 def validate(reference: str, value: str, *, as_json: bool) -> None:
-    """Check a value against a schema of an installed plugin; NAME#TOOL/input where it has several tools."""
+    """Validate a value against a schema of an installed plugin. NAME#TOOL/input selects one of several tools."""
     import json
 
     from paddock.cli.client.one_shot import open_for_read

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 @command("configure", examples=["paddock plugin configure weather api_key", "paddock plugin configure weather"])
-@click.argument("name", help="The plugin's name or an alias of it.")
-@click.argument("key", required=False, help="The field to set; all are listed when left out.")
-@click.option("--unset", is_flag=True, help="Forget the field's value.")
+@click.argument("name", help="The plugin's name, or an alias of it.")
+@click.argument("key", required=False, help="The field to set. [default: list all fields]")
+@click.option("--unset", is_flag=True, help="Remove the value of the field.")
 @options.tenant
 @options.as_json
 def configure(name: str, key: str | None, *, unset: bool, tenant: str, as_json: bool) -> None:
-    """Set what a plugin needs on this machine. The value is asked for, or read from stdin; it is never shown.
+    """Set a configuration value of a plugin. The value is read from a prompt or from stdin, and never shown.
 
-    A text that is secret is sealed among the secrets. Another value of a secret field is kept in local.toml as it is.
+    Secret text is encrypted and stored as a secret. Secret values of other types are stored in local.toml as they are.
     """
     from paddock.cli.client.one_shot import open_for_change, open_for_read
     from paddock.cli.client.secret_input import open_wrapping_keys, warn_about_store_log

@@ -16,12 +16,12 @@ MAX_LINE_CHARS = 10_000
 
 
 @command("resources", examples=["paddock plugin resources library", "paddock plugin resources library memo://one"])
-@click.argument("name", help="The plugin's name or an alias of it.")
-@click.argument("uri", required=False, help="The address of a document to read; all are listed without.")
+@click.argument("name", help="The plugin's name, or an alias of it.")
+@click.argument("uri", required=False, help="The URI of a resource to read. [default: list all]")
 @options.tenant
 @options.as_json
 def resources(name: str, uri: str | None, *, tenant: str, as_json: bool) -> None:
-    """List the documents of a plugin, or read one of them: its server gives it."""
+    """List the resources of a plugin, or read one of them."""
     from paddock.cli.client.api_client import open_client, path_segment, plugin_path
 
     address = f"{plugin_path(name)}/resources"
@@ -51,13 +51,19 @@ def resources(name: str, uri: str | None, *, tenant: str, as_json: bool) -> None
     "prompts",
     examples=["paddock plugin prompts library", """paddock plugin prompts library greet --params '{"who": "Ann"}'"""],
 )
-@click.argument("name", help="The plugin's name or an alias of it.")
-@click.argument("prompt", required=False, help="A prompt to fill in; all are listed without.")
-@click.option("--params", "-p", default="{}", metavar="JSON", help="Its arguments; @FILE reads a file, - reads stdin.")
+@click.argument("name", help="The plugin's name, or an alias of it.")
+@click.argument("prompt", required=False, help="A prompt to render. [default: list all]")
+@click.option(
+    "--params",
+    "-p",
+    default="{}",
+    metavar="JSON",
+    help="The arguments of the prompt; @FILE reads a file, - reads stdin.",
+)
 @options.tenant
 @options.as_json
 def prompts(name: str, prompt: str | None, *, params: str, tenant: str, as_json: bool) -> None:
-    """List the prompts of a plugin, or fill one of them in."""
+    """List the prompts of a plugin, or render one of them."""
     from paddock.cli.client.api_client import open_client, path_segment, plugin_path
     from paddock.cli.commands.call.make import read_parameters
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 MAX_TOOL_NAMES = 12
 
-installed_plugin_argument = click.argument("name", help="The plugin's name or an alias of it.")
+installed_plugin_argument = click.argument("name", help="The plugin's name, or an alias of it.")
 enable_grant_option = click.option(
-    "--grant", multiple=True, metavar="CAPABILITY", help="Say yes to one new capability; repeat it for each."
+    "--grant", multiple=True, metavar="CAPABILITY", help="Consent to one new capability; may be repeated."
 )
 
 
@@ -55,9 +55,10 @@ def _report_restart(as_json: bool, message: str, *, name: str, restart: bool = F
 @options.yes
 @options.as_json
 def enable(name: str, *, tenant: str, grant: tuple[str, ...], yes: bool, as_json: bool) -> None:
-    """Let a plugin run. Its files are checked against what you consented to, every time. A running daemon starts it.
+    """Enable a plugin. A running daemon starts it; its files are verified on every start.
 
-    Installing a plugin is a yes for the default tenant. For another one you are shown what it will do, and asked.
+    Consent given at installation is for the default tenant; for another tenant, the capabilities are shown and consent
+    is asked for.
     """
     from paddock.cli.client.api_client import plugin_path, running_daemon
     from paddock.cli.client.one_shot import open_for_change
@@ -173,7 +174,7 @@ def _report_discovered_tools(name: str, tenant: str, tools: Sequence[str]) -> No
 @options.tenant
 @options.as_json
 def disable(name: str, *, tenant: str, as_json: bool) -> None:
-    """Keep a plugin installed, and let it run no more. A running daemon stops it."""
+    """Disable a plugin. It stays installed; a running daemon stops it."""
     from paddock.cli.client.api_client import open_client, plugin_path
 
     with open_client(tenant) as client:
@@ -183,11 +184,11 @@ def disable(name: str, *, tenant: str, as_json: bool) -> None:
 
 @command("pin", examples=["paddock plugin pin notes 1.2.0", "paddock plugin pin notes --off"])
 @installed_plugin_argument
-@click.argument("version", required=False, help="An installed version; the one in use when left out.")
-@click.option("--off", is_flag=True, help="Let the plugin move again.")
+@click.argument("version", required=False, help="An installed version. [default: the current one]")
+@click.option("--off", is_flag=True, help="Remove the pin.")
 @options.as_json
 def pin(name: str, version: str | None, *, off: bool, as_json: bool) -> None:
-    """Hold a plugin at a version: no upgrade moves it."""
+    """Pin a plugin to a version: upgrades do not change it."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.plugins.store import versions
 
@@ -207,9 +208,9 @@ def pin(name: str, version: str | None, *, off: bool, as_json: bool) -> None:
 @installed_plugin_argument
 @options.as_json
 def repair(name: str, *, as_json: bool) -> None:
-    """Put back the files of a modified plugin from the package you consented to, and build anew what it runs in.
+    """Restore the files of a modified plugin from its installed package, and rebuild its environment.
 
-    A running daemon ends its process and starts another, with the files that were put back.
+    A running daemon restarts the plugin with the restored files.
     """
     from paddock.cli.client.one_shot import open_for_change
     from paddock.cli.output.status_line import ProgressLine
@@ -226,12 +227,12 @@ def repair(name: str, *, as_json: bool) -> None:
 
 
 @command("alias", examples=["paddock plugin alias counter slow-count"])
-@click.argument("other", metavar="ALIAS", help="The other name.")
-@click.argument("name", required=False, help="The plugin it stands for.")
-@click.option("--remove", is_flag=True, help="Forget the alias.")
+@click.argument("other", metavar="ALIAS", help="The alias.")
+@click.argument("name", required=False, help="The plugin that the alias stands for.")
+@click.option("--remove", is_flag=True, help="Remove the alias.")
 @options.as_json
 def alias(other: str, name: str | None, *, remove: bool, as_json: bool) -> None:
-    """Give a plugin another name, or forget one."""
+    """Add or remove an alias of a plugin."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.plugins.store import lookup
 

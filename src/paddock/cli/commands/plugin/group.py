@@ -9,7 +9,7 @@ _HERE = "paddock.cli.commands.plugin"
 app = LazyGroup(
     "plugin",
     aliases={"info": "show", "uninstall": "remove"},
-    help="Check, install, upgrade, pin, enable and remove plugins.",
+    help="Check, install, configure, run and remove plugins.",
     table={
         "new": LazyCommand(f"{_HERE}.new:new"),
         "check": LazyCommand(f"{_HERE}.check:check"),

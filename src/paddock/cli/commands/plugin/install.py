@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from paddock.plugins.store.store import PluginStore
 
 grant_option = click.option(
-    "--grant", multiple=True, metavar="CAPABILITY", help="Say yes to one new capability; repeat it for each."
+    "--grant", multiple=True, metavar="CAPABILITY", help="Consent to one new capability; may be repeated."
 )
 git_ref_option = click.option("--ref", help="A git tag, branch or commit.")
 less_trust_option = click.option(
-    "--less-trust", is_flag=True, help="Accept that fewer or other people stand behind the new version."
+    "--less-trust", is_flag=True, help="Allow a new version that is unsigned or signed by another key."
 )
-downgrade_option = click.option("--downgrade", is_flag=True, help="Take an older version over a newer one.")
+downgrade_option = click.option("--downgrade", is_flag=True, help="Allow an older version to replace a newer one.")
 
 
 @command(
@@ -80,7 +80,7 @@ def install(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Install a plugin, after showing what it will do and asking. It stays disabled until you enable it."""
+    """Install a plugin, after showing its capabilities and asking for consent. Enable it afterwards to run it."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.plugins.install.request import InstallRequest
     from paddock.plugins.package.source import parse_source
@@ -110,9 +110,12 @@ def _repeated_flags(*options: tuple[str, Sequence[str]]) -> str:
 
 
 @command("upgrade", examples=["paddock plugin upgrade notes", "paddock plugin upgrade notes ./notes-2.0.zip"])
-@click.argument("name", help="The installed plugin.")
+@click.argument("name", help="The name of an installed plugin.")
 @click.argument(
-    "source", required=False, metavar="[SRC]", help="Where the new version is; where it came from when left out."
+    "source",
+    required=False,
+    metavar="[SRC]",
+    help="The source of the new version. [default: the source it was installed from]",
 )
 @git_ref_option
 @more_arguments_option
@@ -137,7 +140,7 @@ def upgrade(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Upgrade a plugin, or give a registry's server more than it was installed with. You are shown what changes."""
+    """Upgrade a plugin, or change the arguments of a server from a registry. The difference is shown first."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.plugins.install.request import InstallRequest
     from paddock.plugins.package.source import parse_source
@@ -287,13 +290,13 @@ def _confirm_unchanged(store: PluginStore, plan: InstallPlan, retype: str, *, ye
 
 
 @command("rollback", examples=["paddock plugin rollback notes --to 1.4.2"])
-@click.argument("name", help="The installed plugin.")
-@click.option("--to", metavar="VERSION", help="An earlier version; the last one when left out.")
+@click.argument("name", help="The name of an installed plugin.")
+@click.option("--to", metavar="VERSION", help="The earlier version. [default: the previous one]")
 @grant_option
 @options.yes
 @options.as_json
 def rollback(name: str, *, to: str | None, grant: tuple[str, ...], yes: bool, as_json: bool) -> None:
-    """Go back to an earlier version. Old versions are kept for 30 days unless configured otherwise."""
+    """Return to an earlier version. By default, old versions are kept for 30 days."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.cli.client.plugin_status import wait_until_running
     from paddock.cli.output.consent_prompt import confirm, confirm_new_capabilities, parse_grants, print_consent_screen
@@ -322,13 +325,13 @@ def rollback(name: str, *, to: str | None, grant: tuple[str, ...], yes: bool, as
 
 
 @command("remove", examples=["paddock plugin remove notes --yes"])
-@click.argument("name", help="The installed plugin.")
+@click.argument("name", help="The name of an installed plugin.")
 @click.option("--version", help="Remove only this version.")
-@click.option("--force", is_flag=True, help="Also when it is pinned.")
+@click.option("--force", is_flag=True, help="Remove it even if it is pinned.")
 @options.yes
 @options.as_json
 def remove(name: str, *, version: str | None, force: bool, yes: bool, as_json: bool) -> None:
-    """Remove a plugin: all its versions, files, grants, data and configuration."""
+    """Remove a plugin with all its versions, files, grants, data and configuration."""
     from paddock.cli.client.one_shot import apply_removals, clean_up_killed_commands, open_for_read
     from paddock.cli.output.consent_prompt import confirm
     from paddock.plugins.manage import remove as removal

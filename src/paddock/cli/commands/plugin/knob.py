@@ -18,17 +18,15 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False,
 
 
 @command("knob", examples=["paddock plugin knob weather", "paddock plugin knob weather units=imperial --reset days"])
-@click.argument("name", help="The plugin's name or an alias of it.")
-@click.argument(
-    "settings", nargs=-1, metavar="[KNOB=VALUE]...", help="What to set; all knobs are listed when left out."
-)
-@click.option("--reset", multiple=True, metavar="KNOB", help="Put one back to its default; repeat it for more.")
+@click.argument("name", help="The plugin's name, or an alias of it.")
+@click.argument("settings", nargs=-1, metavar="[KNOB=VALUE]...", help="The knobs to set. [default: list all knobs]")
+@click.option("--reset", multiple=True, metavar="KNOB", help="Reset a knob to its default; may be repeated.")
 @options.tenant
 @options.as_json
 def knob(name: str, settings: tuple[str, ...], *, reset: tuple[str, ...], tenant: str, as_json: bool) -> None:
-    """Show what you can tune of a plugin, or turn it. A running plugin goes by it when the command returns.
+    """Show or set the knobs of a plugin. When the command returns, a running plugin has applied the values.
 
-    Either all is set or nothing is: every mistake is told at once, and so is what the plugin refuses.
+    Either all values are set or none; all mistakes are reported at once, including values that the plugin rejects.
     """
     from paddock.cli.client.api_client import open_client, plugin_path
 

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 @command("logs", examples=["paddock plugin logs slow-count --follow"])
-@click.argument("name", help="The plugin's name or an alias of it.")
-@click.option("--lines", "-n", type=click.IntRange(min=1, max=10_000), default=50, help="How many of the last lines.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with new lines until Ctrl-C.")
+@click.argument("name", help="The plugin's name, or an alias of it.")
+@click.option("--lines", "-n", type=click.IntRange(min=1, max=10_000), default=50, help="The number of lines.")
+@click.option("--follow", "-f", is_flag=True, help="Print new lines until Ctrl-C.")
 @options.tenant
 @options.as_json
 def logs(name: str, *, lines: int, follow: bool, tenant: str, as_json: bool) -> None:
-    """Show the last lines that a plugin wrote to its log. With --follow and --json, one JSON object a line.
+    """Show the last lines of a plugin's log. With --follow and --json: one JSON object per line.
 
-    In JSON each has its `line`, and what the SDK wrote also its `level`, `message` and `fields`.
+    Each JSON object has a `line`; lines written by the SDK also have `level`, `message` and `fields`.
     """
     from paddock.cli.client.api_client import open_client, plugin_path, require_daemon
 

@@ -20,13 +20,13 @@ from paddock.cli.output.report import print_json, print_message, styled
         "paddock plugin new lamp --lang shell",
     ],
 )
-@click.argument("name", help="What the plugin is called.")
+@click.argument("name", help="The name of the plugin.")
 @click.argument(
     "directory",
     type=click.Path(path_type=Path),
     required=False,
     metavar="[DIR]",
-    help="The folder to make; the plugin's name when left out.",
+    help="The folder to create. [default: the plugin's name]",
 )
 @click.option("--kind", default="plugin", metavar="KIND", help=f"One of {', '.join(KINDS)}.")
 @click.option(
@@ -38,7 +38,7 @@ from paddock.cli.output.report import print_json, print_message, styled
 )
 @options.as_json
 def new(name: str, directory: Path | None, *, kind: str, language: str, as_json: bool) -> None:
-    """Make the folder of a new plugin: a manifest, a program, a README and a test. Nothing is ever overwritten."""
+    """Create a new plugin in a folder: a manifest, a program, a README and a test. Existing files are kept."""
     from paddock.authoring.scaffold import create_plugin_folder
     from paddock.authoring.template_catalog import find_template
 

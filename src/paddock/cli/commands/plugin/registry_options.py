@@ -11,36 +11,40 @@ if TYPE_CHECKING:
     from paddock.plugins.environments.metadata import IndexOptions
     from paddock.plugins.package.source import PackageSource
 
-plugin_name_option = click.option("--name", help="What to call a plugin from a registry.")
+plugin_name_option = click.option("--name", help="The name for a plugin from a registry.")
 constraint_option = click.option(
     "--with",
     "held",
     multiple=True,
     metavar="PACKAGE",
-    help="Hold down what a Python package brings along, e.g. 'mcp<2'.",
+    help="Constrain a dependency of a Python package, e.g. 'mcp<2'.",
 )
-program_option = click.option("--program", help="Which program of a registry's package is the server.")
+program_option = click.option("--program", help="The program in a registry package that is the server.")
 argument_option = click.option(
-    "--arg", multiple=True, help="Start a registry's server with this argument; repeat it for more."
+    "--arg", multiple=True, help="An argument for a server from a registry; may be repeated."
 )
 variable_option = click.option(
     "--env",
     multiple=True,
     metavar="NAME[=VALUE]",
-    help="Start a registry's server with this variable; repeat it for more. Without a value, `plugin configure` "
-    "asks for it. config:/ begins a path in the server's own folder, here and in --arg.",
+    help="An environment variable for a server from a registry; may be repeated. Without a value, "
+    "`paddock plugin configure` asks for it. A path that starts with config:/ is in the server's "
+    "own folder, here and in --arg.",
 )
 more_arguments_option = click.option(
-    "--arg", multiple=True, help="Start a registry's server with this argument too, after those it has."
+    "--arg", multiple=True, help="An additional argument for a server from a registry; may be repeated."
 )
 more_variables_option = click.option(
-    "--env", multiple=True, metavar="NAME[=VALUE]", help="Start a registry's server with this variable too."
+    "--env",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="An additional environment variable for a server from a registry; may be repeated.",
 )
 capability_option = click.option(
     "--capability",
     multiple=True,
     metavar="CAPABILITY",
-    help="Let a registry's server have this, e.g. net:api.github.com:443; repeat it for more.",
+    help="Grant a capability to a server from a registry, e.g. net:api.github.com:443; may be repeated.",
 )
 
 

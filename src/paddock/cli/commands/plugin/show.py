@@ -46,7 +46,7 @@ ON_DEMAND = "on demand"
 @options.tenant
 @options.as_json
 def list_(*, kind: str | None, verbose: bool, tenant: str, as_json: bool) -> None:
-    """List installed plugins and their state. They are installed for all tenants, and enabled for each by itself."""
+    """List installed plugins and their state. Plugins are installed for all tenants and enabled for each of them."""
     from paddock.cli.client.api_client import running_daemon
     from paddock.cli.client.one_shot import open_for_read
     from paddock.plugins.store.listing import list_plugins
@@ -180,11 +180,11 @@ def _row_json(plugin: InstalledPlugin, trusted: Mapping[KeyId, str], runtime: An
 
 
 @command("show", examples=["paddock plugin show memory-markdown"])
-@click.argument("name", help="The plugin's name or an alias of it.")
+@click.argument("name", help="The plugin's name, or an alias of it.")
 @options.tenant
 @options.as_json
 def show(name: str, *, tenant: str, as_json: bool) -> None:
-    """Show everything about one plugin: versions, trust, capabilities, tools, and what it would do."""
+    """Show a plugin: its versions, trust, capabilities, tools and effects."""
     from paddock.cli.client.api_client import path_segment, running_daemon
     from paddock.cli.client.one_shot import open_for_read
     from paddock.cli.client.plugin_status import warnings_from_response

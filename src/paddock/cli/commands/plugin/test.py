@@ -27,17 +27,17 @@ _VERDICT_STYLES = {"pass": "green", "fail": "red", "skip": "yellow"}
     "directory",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="The plugin's folder.",
+    help="The folder of the plugin.",
 )
-@click.option("--effects", is_flag=True, help="Also call what changes something; its cage is still around it.")
-@click.option("--config", default="{}", metavar="JSON", help="The plugin's settings; @FILE reads a file.")
+@click.option("--effects", is_flag=True, help="Also call tools that have effects; they stay inside the cage.")
+@click.option("--config", default="{}", metavar="JSON", help="The plugin's configuration; @FILE reads a file.")
 @options.secret
 @options.as_json
 def test(directory: Path, *, effects: bool, config: str, secret: tuple[str, ...], as_json: bool) -> None:
-    """Run a plugin in its cage and check its wire, its calls, and the contract of its kind. Ends with 1 if one fails.
+    """Run a plugin in its cage and test its protocol, its calls, and the contract of its kind. Exits 1 on a failure.
 
-    It runs in a temporary home with everything that its manifest asks for. Calls are made with the examples of the
-    input schemas, or with values made from them.
+    The plugin runs in a temporary home with all capabilities that its manifest requests. Calls use the examples in the
+    input schemas, or values generated from them.
     """
     from paddock.cli.client.event_loop import run_async
     from paddock.cli.commands.call.make import read_parameters

@@ -41,15 +41,15 @@ def print_suspicious_text(hints: Sequence[Mapping[str, Any]], show_command: str)
 
 
 @command("tools", examples=["paddock plugin tools slow-count", "paddock plugin tools slow-count count"])
-@click.argument("name", help="The plugin's name or an alias of it.")
-@click.argument("tool", required=False, help="One of them, with its whole schemas; all are listed without.")
+@click.argument("name", help="The plugin's name, or an alias of it.")
+@click.argument("tool", required=False, help="Show one tool with its schemas. [default: list all]")
 @options.tenant
 @options.as_json
 def tools(name: str, tool: str | None, *, tenant: str, as_json: bool) -> None:
-    """Show what a plugin can be asked to do: what each tool says, takes and changes.
+    """Show the tools of a plugin: descriptions, parameters and effects.
 
-    What a package declares is shown without running it; what a server says, as it said it last. An enabled server that
-    never ran is started once, to ask it.
+    Tools that a package declares are shown without running it; those of an MCP server, as it last listed them. An
+    enabled server that never ran is started once to list them.
     """
     from paddock.cli.client.api_client import open_client, plugin_path
 
