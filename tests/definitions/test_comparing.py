@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.definitions.listings import PATH, One, fine, instructions, tool
 
+from paddock.core.canonical import sha256_of
 from paddock.plugins.tool_pinning.diff import ListingDiff, PinnedDefinition, diff_listing
 from paddock.plugins.tool_pinning.normalize import (
     MAX_DEFINITION_BYTES,
     MAX_DEFINITIONS,
     MAX_LISTING_BYTES,
     DefinitionStatus,
-    hash_definition,
     normalize_definitions,
     printable_name,
 )
@@ -111,7 +111,7 @@ def test_a_tool_that_is_gone_is_not_quarantined_and_may_come_back_as_it_was() ->
     away = compared([tool("read"), tool("write")], [tool("write")])
     assert [(finding.name, finding.standing) for finding in away.gone] == [("read", DefinitionStatus.GONE)]
 
-    gone = [PinnedDefinition("tool", "read", DefinitionStatus.GONE, hash_definition(tool("read").raw))]
+    gone = [PinnedDefinition("tool", "read", DefinitionStatus.GONE, sha256_of(tool("read").raw))]
     assert (
         diff_listing(gone, normalize_definitions([tool("read")], fine), first=False).unchanged[0].standing
         is DefinitionStatus.ACCEPTED
@@ -269,4 +269,4 @@ JSON = st.recursive(
 def test_two_definitions_have_one_pin_only_if_they_are_one_value(one: Any, other: Any) -> None:
     same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
-    assert (hash_definition(one) == hash_definition(other)) is same
+    assert (sha256_of(one) == sha256_of(other)) is same

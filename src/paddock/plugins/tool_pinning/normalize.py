@@ -87,15 +87,6 @@ class NormalizedDefinition:
     bad: InvalidDefinition | None = None
 
 
-def hash_definition(raw: Any) -> str:
-    """Return the hash that pins a definition: of everything that the server says, as it says it.
-
-    Raises:
-        CallerError: the value has no canonical form.
-    """
-    return sha256_of(raw)
-
-
 def normalize_definitions(
     listed: Sequence[ListedDefinition], check_tool: ToolCheck
 ) -> tuple[NormalizedDefinition, ...]:
