@@ -122,6 +122,7 @@ async def open_house(
         clock=clock,
         random=random,
         start_throttle=StartThrottle(),
+        is_node_lost=lambda: node.lease_at_risk,
     )
     async with AsyncExitStack() as parts:
         ledger = await parts.enter_async_context(open_ledger(database, clock, random))
@@ -130,6 +131,7 @@ async def open_house(
         tasks = await parts.enter_async_context(scoped_tasks())
         supervisor = await parts.enter_async_context(open_supervisor(around, call_timeout=CALL_TIMEOUT))
         approvals = build_approvals(database, clock, random)
+        woken = asyncio.Event()
         gate = gate_of(
             supervisor,
             ledger=ledger,
@@ -141,9 +143,10 @@ async def open_house(
             random=random,
             node=node,
             secrets=Vault(database, WrappingKeys({})),
+            catalogues=Catalogues({DEFAULT_TENANT: Catalogue([CatalogueEntry(_KEY, _MANIFEST, _SCHEMAS)])}),
+            wake_worker=woken.set,
         )
         gate.fair_scheduler = FairScheduler(clock.monotonic)
-        gate.catalogues = {DEFAULT_TENANT: Catalogue([CatalogueEntry(_KEY, _MANIFEST, _SCHEMAS)])}
         supervisor.deploy(Deployment(_KEY, _MANIFEST, ()), start=False)
         watcher.on_given_up = lambda: supervisor.enable(_KEY)
         running = CallTasks()
@@ -164,6 +167,7 @@ async def open_house(
             resumer=resumption,
             journal=_NoNotes(),
             calls=calls,
+            plugin_jobs_woken=woken,
         )
         await parts.enter_async_context(timed)
         yield House(gate, node, supervisor)

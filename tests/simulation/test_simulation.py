@@ -97,9 +97,9 @@ def gives_everybody_the_first_answer(supervisor: Supervisor, **parts: Any) -> Ga
     effects = gate.starter.effects
     claim = effects.claim
 
-    async def claimed(course: Invocation) -> Any:
+    async def claimed(course: Invocation, outcomes: OutcomeWaiter) -> Any:
         try:
-            replayed = await claim(course)
+            replayed = await claim(course, outcomes)
         except PaddockError:
             if "any" in kept:
                 return kept["any"]

@@ -9,9 +9,9 @@ a call that only reads is recorded once, after it ran. Recovery and polling reac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 from paddock.core.call import CallContext
@@ -23,7 +23,8 @@ from paddock.gate.admission.fairness import FairScheduler
 from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import Authorizer, denied_error, policy_snapshot
 from paddock.gate.catalogue.catalogue import CallTarget, Catalogue
-from paddock.gate.effects.coordinator import KeyAlreadyClaimed, ReplayedResult
+from paddock.gate.catalogue.catalogues import Catalogues
+from paddock.gate.effects.coordinator import KeyAlreadyClaimed, OutcomeWaiter, ReplayedResult
 from paddock.gate.effects.long_running import LongRunningCalls
 from paddock.gate.effects.starter import CallStarter, DecisionChanged
 from paddock.gate.invocation import CallRequest, Invocation
@@ -44,7 +45,7 @@ _UNGUARDED: AbstractAsyncContextManager[ReplayedResult | None] = nullcontext()
 class Gate:
     """The only way to a plugin. Each stage raises a `PaddockError` to stop the call.
 
-    The host builds it once, and replaces the catalogues, one for each tenant, when plugins come and go.
+    `build_long_running` and `build_outcome_waiter` build the parts that invoke plugins through this gate again.
     """
 
     supervisor: Supervisor
@@ -55,12 +56,23 @@ class Gate:
     secrets: Vault
     clock: Clock
     random: Random
-    catalogues: Mapping[Tenant, Catalogue] = field(default_factory=dict[Tenant, Catalogue])
+    catalogues: Catalogues
+    output_validator: OutputValidator
+    build_long_running: InitVar[Callable[[Gate], LongRunningCalls]]
+    build_outcome_waiter: InitVar[Callable[[Gate], OutcomeWaiter]]
+    long_running: LongRunningCalls = field(init=False)
+    outcome_waiter: OutcomeWaiter = field(init=False)
     observers: list[CallObserver] = field(default_factory=list[CallObserver])
     fair_scheduler: FairScheduler = field(default_factory=FairScheduler)
-    output_validator: OutputValidator = field(default_factory=OutputValidator)
     unrecorded_reads: list[Invocation] = field(default_factory=list[Invocation])  # written in the loop's next iteration
-    long_running: LongRunningCalls | None = None  # None: an answer "in progress" counts as a failure
+
+    def __post_init__(
+        self,
+        build_long_running: Callable[[Gate], LongRunningCalls],
+        build_outcome_waiter: Callable[[Gate], OutcomeWaiter],
+    ) -> None:
+        self.long_running = build_long_running(self)
+        self.outcome_waiter = build_outcome_waiter(self)
 
     async def call(self, request: CallRequest, listener: CallListener = NULL_LISTENER) -> Any:
         """Run one call and return its result. The listener is told how the call ended, before this returns.
@@ -165,7 +177,10 @@ class Gate:
         """
         target, effects = invocation.target, self.starter.effects
         while True:
-            if not invocation.only_reads and (earlier := await effects.claim(invocation)) is not None:
+            if (
+                not invocation.only_reads
+                and (earlier := await effects.claim(invocation, self.outcome_waiter)) is not None
+            ):
                 return earlier
             # Before a person is asked: a call that cannot succeed is not worth their time.
             await self.require_secrets(target, invocation.payload, invocation.context)
@@ -194,8 +209,6 @@ class Gate:
         try:
             return await self.invoke(invocation, request.on_event, request.ask)
         except InProgress as pending:
-            if self.long_running is None:
-                raise
             return await self.long_running.finish(invocation, pending, listener)
 
     async def invoke(
@@ -260,7 +273,7 @@ class Gate:
 
     def catalogue(self, tenant: Tenant) -> Catalogue:
         """The catalogue of a tenant."""
-        return self.catalogues.get(tenant) or Catalogue(tenant=tenant)
+        return self.catalogues.of(tenant)
 
     async def ensure_started(self, plugin: str, tenant: Tenant) -> None:
         """Start a plugin; the definitions that its server lists are on record when this returns.

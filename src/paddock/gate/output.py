@@ -15,7 +15,7 @@ from paddock.plugins.dialects.envelope import OutputInvalid
 from paddock.plugins.dialects.operator_result import stored_artifact_digests
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class OutputValidator:
     """Checks answers. Without `artifacts` or `proposals`, as in the development host, those are not checked."""
 

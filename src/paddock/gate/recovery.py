@@ -210,17 +210,9 @@ class EffectRecovery:
         return progress is not None and progress.is_expired(self.clock.now())
 
     async def _record_progress(self, effect: IdempotencyRecord, pending: InProgress) -> RescheduleAt:
-        """Record that the operator is still at work; returns when to poll it again.
-
-        Raises:
-            InProgress: this gate does not follow calls in progress.
-        """
-        now, known, following = self.clock.now(), PollState.from_record(effect), self.gate.long_running
-        if following is None:
-            raise pending
-        progress = (
-            known.after_poll(pending) if known else PollState.first(pending, now, following.poller.max_progress_s)
-        )
+        """Record that the operator is still at work; returns when to poll it again."""
+        now, known, poller = self.clock.now(), PollState.from_record(effect), self.gate.long_running.poller
+        progress = known.after_poll(pending) if known else PollState.first(pending, now, poller.max_progress_s)
 
         def unit(tx: Transaction) -> None:
             records.store_progress(tx, effect, context=progress.stored_in(effect.context or {}))

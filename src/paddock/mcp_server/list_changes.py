@@ -30,7 +30,7 @@ class ListChangeNotifier:
         self._listeners: set[Callable[[Tenant, frozenset[str]], None]] = set()
         self._closed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        host.calls.callable_access.set_change_listener(self._schedule)
+        host.calls.callable_access.add_change_listener(self._schedule)
 
     def subscribe(self, listener: Callable[[Tenant, frozenset[str]], None]) -> Callable[[], None]:
         """Call a listener with tenant and kinds of each change; returns a function that unsubscribes it."""

@@ -76,6 +76,7 @@ class Worker:
         random: Source of the retry jitter.
         kinds: The job types it can run. Jobs of other kinds are left alone.
         publish_in: Provides the event sink of a unit of work, for jobs that are given up.
+        woken: Set when a job was enqueued or released; shared with those who enqueue jobs.
         max_jobs: How many jobs run at once. No claimant gets more slots than are still free.
     """
 
@@ -88,6 +89,7 @@ class Worker:
         kinds: Mapping[str, JobType],
         publish_in: EventSinkFactory,
         *,
+        woken: asyncio.Event | None = None,
         max_jobs: int = MAX_CONCURRENT_JOBS,
     ) -> None:
         self._database = database
@@ -97,7 +99,7 @@ class Worker:
         self._kinds = dict(kinds)
         self._publish_in = publish_in
         self._max_jobs = max_jobs
-        self._woken = asyncio.Event()
+        self._woken = woken or asyncio.Event()
         self._running: dict[asyncio.Task[None], Job] = {}
         self._last_clock_reading: ClockReading | None = None
 

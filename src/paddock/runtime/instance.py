@@ -38,6 +38,7 @@ class SupervisorDeps:
 
     `long_lived` says whether the host outlives a single call, so that a crashed plugin is really restarted.
     `publish_calls` says whether each call is published as events; a gate records calls itself, and needs none.
+    `is_node_lost` says whether other nodes may have taken over the effects of this host.
     """
 
     launcher: EndpointLauncher
@@ -50,6 +51,7 @@ class SupervisorDeps:
     start_throttle: StartThrottle
     long_lived: bool = True
     publish_calls: bool = False
+    is_node_lost: Callable[[], bool] = lambda: False
 
 
 class PluginInstance:

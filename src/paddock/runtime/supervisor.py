@@ -47,9 +47,7 @@ class Supervisor:
         self._scopes: dict[InstanceKey, anyio.CancelScope] = {}
         self._limiter = ConcurrencyLimiter()
         self._closing = False
-        # whether other nodes may have taken over the effects of this host
-        self.is_node_lost: Callable[[], bool] = lambda: False
-        self._node_losses = 0  # how often they did or may have
+        self._node_losses = 0  # how often other nodes took over the effects of this host, or may have
 
     # --- instances ----------------------------------------------------------------------------------------------------
 
@@ -211,7 +209,7 @@ class Supervisor:
             instance.call_plans[spec.name] = plan
         if spec.name in running.handshake.missing_callables:
             raise _not_served_error(key, spec)
-        if plan.has_effect and (self.is_node_lost() or losses_before != self._node_losses):
+        if plan.has_effect and (self._deps.is_node_lost() or losses_before != self._node_losses):
             raise HostError(
                 "others may take this host for dead and see to what it had begun",
                 code="node.lost",

@@ -233,9 +233,8 @@ class CallRegistry:
     async def describe(self, handle: CallHandle) -> CallJson:
         """Serialize a call; for one in progress also include the operator's last report and the next poll time."""
         record = handle.to_json()
-        long_running = self._gate.long_running
-        if handle.status == "in_progress" and long_running is not None:
-            record["in_progress"] = await long_running.progress(handle.context.tenant, handle.id)
+        if handle.status == "in_progress":
+            record["in_progress"] = await self._gate.long_running.progress(handle.context.tenant, handle.id)
         return record
 
     @property
@@ -286,6 +285,7 @@ class CallRegistry:
     async def drain(self, seconds: float) -> None:
         """Refuse new calls, wait this long for the running ones, then cancel them."""
         self._closed = True
+        self._gate.starter.effects.begin_shutdown()
         waiting = [handle for handle in self._calls.values() if handle.status == "running"]
         for handle in self._calls.values():
             if handle.status == "in_progress":
@@ -317,20 +317,18 @@ class CallRegistry:
         try:
             return await local_call
         except PaddockError as error:
-            if self._gate.long_running is None or not claimed_by_other_host(error):
+            if not claimed_by_other_host(error):
                 raise
             handle.on_progress()
             return await wait_for_remote_outcome(handle, self._gate.starter.database, self._gate.long_running)
 
     async def _follow_remote(self, handle: CallHandle) -> None:
-        if self._gate.long_running is not None:
-            remote_call = wait_for_remote_outcome(handle, self._gate.starter.database, self._gate.long_running)
-            await self._supervise(handle, remote_call, None)
+        remote_call = wait_for_remote_outcome(handle, self._gate.starter.database, self._gate.long_running)
+        await self._supervise(handle, remote_call, None)
 
     async def _follow_in_progress(self, handle: CallHandle) -> None:
-        long_running = self._gate.long_running
-        if long_running is not None:
-            await self._supervise(handle, long_running.wait_for_outcome(handle.context.tenant, handle.id), None)
+        outcome = self._gate.long_running.wait_for_outcome(handle.context.tenant, handle.id)
+        await self._supervise(handle, outcome, None)
 
     async def _supervise(self, handle: CallHandle, work: Coroutine[Any, Any, Any], approval: str | None) -> None:
         """Run the work of a call and settle its handle, also when the call is cancelled or the host shuts down."""

@@ -135,9 +135,9 @@ class PendingCallResumer:
             StoreUnavailable: it waits for a person, and still does.
         """
         if live.approval_required is None:
-            following = self._gate.long_running if live.status == "in_progress" else None
             # The caller learns from its end that the outcome is unknown.
-            if following is None or not await following.poller.cancel(live.context.tenant, live.id):
+            poller = self._gate.long_running.poller
+            if live.status != "in_progress" or not await poller.cancel(live.context.tenant, live.id):
                 live.cancel()
             await self._gate.starter.withdraw(live.context.tenant, live.id)
             return

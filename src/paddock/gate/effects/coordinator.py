@@ -7,12 +7,12 @@ outcome is recorded in another, before the caller gets it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import orjson
 
@@ -57,6 +57,19 @@ from paddock.store.database import Database, Transaction
 
 _POLL_DELAYS_S = (0.05, 0.1, 0.2, 0.5, 1.0)  # seconds, while another daemon has the key
 
+
+class OutcomeWaiter(Protocol):
+    """Waits for the outcomes of calls that this call repeats."""
+
+    async def wait_until_over(self, effect: IdempotencyRecord) -> None:
+        """Wait for a call that its operator is still at work on."""
+        ...
+
+    async def wait_until_resolved(self, effect: IdempotencyRecord) -> bool:
+        """Wait a while for an effect in doubt to be resolved; returns whether it is."""
+        ...
+
+
 RecordAll: TypeAlias = Callable[[Transaction, Sequence[tuple[Tenant, CallId, Event]]], None]
 
 
@@ -96,6 +109,8 @@ class EffectCoordinator:
         node: Which run of which host this is.
         record_in: Writes the ledger entry of a call's end, within a transaction.
         record_all: Writes the ledger entries of many calls, within a transaction.
+        on_succeeded: Called with each effect whose success is on disk.
+        on_in_doubt: Called when the recovery of an effect was enqueued; wakes the worker.
     """
 
     def __init__(
@@ -106,32 +121,33 @@ class EffectCoordinator:
         node: Node,
         record_in: Callable[[Transaction, Invocation, EventSource], None],
         record_all: RecordAll,
+        *,
+        on_succeeded: Callable[[IdempotencyRecord], None] = lambda _effect: None,
+        on_in_doubt: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
         self._approvals = approvals
         self._clock = clock
         self._node = node
         self._record_all = record_all
-        self.on_in_doubt: Callable[[], None] = lambda: None  # told that something has to be found out
-        self.wait_until_over: Callable[[IdempotencyRecord], Awaitable[None]] = (
-            _raise_underway  # waits for one that its operator is at work on
-        )
-        self.on_succeeded: Callable[[IdempotencyRecord], None] = lambda _effect: None  # told once that is on disk
-        self.wait_until_resolved: Callable[[IdempotencyRecord], Awaitable[bool]] = (
-            _never_resolved  # waits for what becomes of one in doubt
-        )
+        self._on_succeeded = on_succeeded
+        self._on_in_doubt = on_in_doubt
         self._active: dict[EffectKey, _ActiveKey] = {}
-        self.is_shutting_down: Callable[[], bool] = lambda: False
+        self._shutting_down = False
         self._outcomes = OutcomeRecorder(
             database,
             clock,
             record_in,
             self._mark_in_doubt,
             self._on_recorded,
-            is_shutting_down=lambda: self.is_shutting_down(),
+            is_shutting_down=lambda: self._shutting_down,
         )
 
-    async def claim(self, invocation: Invocation) -> ReplayedResult | None:
+    def begin_shutdown(self) -> None:
+        """Note that the host shuts down: a call that is interrupted from now on was not cancelled by a caller."""
+        self._shutting_down = True
+
+    async def claim(self, invocation: Invocation, outcomes: OutcomeWaiter) -> ReplayedResult | None:
         """Hold the key for a call, or give the result of the earlier call that had it; waits while that is in flight.
 
         Raises:
@@ -162,7 +178,7 @@ class EffectCoordinator:
                 case KeySucceeded() if known is not None and known.result is not None:
                     return ReplayedResult(known.call, known.result)
                 case KeyInUse() if known is not None and known.parked:
-                    await self.wait_until_over(known)
+                    await outcomes.wait_until_over(known)
                 case KeyInUse():
                     if (pause := next(pauses, None)) is None:
                         raise underway_error(of)
@@ -172,7 +188,7 @@ class EffectCoordinator:
                 case KeyOtherPrincipal():
                     raise other_principal_error(of)
                 case KeyInDoubt() if known is not None:
-                    if not await self.wait_until_resolved(known):
+                    if not await outcomes.wait_until_resolved(known):
                         raise in_doubt_error(known)
                 case KeySucceeded() | KeyInDoubt() | KeyExpired():
                     raise result_expired_error(of)
@@ -252,9 +268,9 @@ class EffectCoordinator:
 
     def _on_recorded(self, effect: IdempotencyRecord, state: EffectState) -> None:
         if state is EffectState.SUCCEEDED:
-            self.on_succeeded(effect)
+            self._on_succeeded(effect)
         elif state is EffectState.IN_DOUBT:
-            self.on_in_doubt()
+            self._on_in_doubt()
 
     def mark_abandoned(self, tx: Transaction, holder: NodeRun) -> None:
         """Mark the effects in doubt that a run of a host had started and is gone with."""
@@ -321,7 +337,7 @@ class EffectCoordinator:
 
         begun = await self._database.write(unit)
         if begun:
-            self.on_in_doubt()
+            self._on_in_doubt()
         return begun
 
     def _mark_in_doubt(
@@ -406,14 +422,6 @@ class EffectCoordinator:
 
     def _now(self) -> str:
         return self._clock.now().isoformat()
-
-
-async def _never_resolved(_effect: IdempotencyRecord) -> bool:
-    return False
-
-
-async def _raise_underway(effect: IdempotencyRecord) -> None:
-    raise underway_error(effect.effect_key)
 
 
 def effect_key_of(invocation: Invocation) -> EffectKey:

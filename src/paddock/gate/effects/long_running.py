@@ -59,6 +59,7 @@ class LongRunningCalls:
         node: The node under which a command takes its own call from the queue.
         looks: Polls operators.
         record_in: Writes a ledger entry of a call, within a transaction.
+        wake_worker: Wakes the worker of this host; None if it has none, as a command.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class LongRunningCalls:
         node: Node,
         looks: OperatorPoller,
         record_in: Callable[[Transaction, Invocation, Event], None],
+        wake_worker: Callable[[], None] | None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -75,7 +77,7 @@ class LongRunningCalls:
         self._record_in = record_in
         self.poller = looks
         self.waiters = looks.waiters
-        self.on_parked: Callable[[], None] | None = None  # wakes the worker of this host, where it has one
+        self._wake_worker = wake_worker
 
     async def finish(self, invocation: Invocation, pending: InProgress, listener: CallListener) -> Any:
         """The result of a call whose operator is still at work. A call with an effect goes on when nobody waits.
@@ -141,8 +143,8 @@ class LongRunningCalls:
             await self._database.write(unit)
             invocation.parked = True
             self.waiters.register(invocation)
-            if self.on_parked is not None:
-                self.on_parked()
+            if self._wake_worker is not None:
+                self._wake_worker()
 
         await run_to_completion(park())
 
@@ -157,7 +159,7 @@ class LongRunningCalls:
                 effect = await self._find_record(tenant, call)
                 if not effect.parked:
                     return _outcome_of(effect)
-                if self.on_parked is None:
+                if self._wake_worker is None:
                     await self._poll_in_process(effect)
                 else:
                     await wait.wait_up_to(_REMOTE_CHECK_INTERVAL_S)

@@ -15,7 +15,6 @@ from paddock.gate.catalogue.catalogue import CallTarget, Catalogue, CatalogueEnt
 from paddock.gate.catalogue.documents import READ_RESOURCE
 from paddock.gate.gate import Gate
 from paddock.gate.permitted_targets import PermittedTarget, permitted_targets
-from paddock.host.plugins.reconciler import Reconciler
 from paddock.host.policy.active_policy import ActivePolicy
 from paddock.runtime.calls import AskCaller, OnEvent
 
@@ -28,7 +27,6 @@ class CallableAccess:
         calls: The registry of calls that wait for approval.
         approval_tokens: Redeems the token of an approved call.
         active_policy: The policy in force.
-        reconciler: Replaces the catalogues.
     """
 
     def __init__(
@@ -37,13 +35,11 @@ class CallableAccess:
         calls: CallRegistry,
         approval_tokens: ApprovalTokens,
         active_policy: ActivePolicy,
-        reconciler: Reconciler,
     ) -> None:
         self._gate = gate
         self._calls = calls
         self._approval_tokens = approval_tokens
         self._active_policy = active_policy
-        self._reconciler = reconciler
 
     def catalogue(self, tenant: Tenant) -> Catalogue:
         """Return a tenant's current catalogue. A change replaces it with a new one."""
@@ -54,10 +50,10 @@ class CallableAccess:
         """The policy in force. A change replaces it with a new object."""
         return self._active_policy.policy
 
-    def set_change_listener(self, listener: Callable[[], None]) -> None:
-        """Set the function to call whenever a catalogue or the policy is replaced."""
-        self._reconciler.on_catalogue_change = listener
-        self._active_policy.on_change = listener
+    def add_change_listener(self, listener: Callable[[], None]) -> None:
+        """Call a function whenever a catalogue or the policy is replaced."""
+        self._gate.catalogues.add_listener(listener)
+        self._active_policy.add_listener(listener)
 
     async def permitted(self, context: CallContext, targets: Iterable[CallTarget]) -> list[PermittedTarget]:
         """Return the targets that the caller may call or read."""

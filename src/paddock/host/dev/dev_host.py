@@ -86,7 +86,6 @@ class DevHost:
         self._key: InstanceKey | None = None
         self._followed_logs: set[str] = set()
         self._load_lock = asyncio.Lock()
-        parts.supervisor_events.on_tools = self._on_tools
 
     async def take_snapshot(self) -> SourceSnapshot:
         """Copy the folder as it is now and validate it. Nothing runs yet; the caller loads or removes the snapshot.
@@ -143,7 +142,8 @@ class DevHost:
             self._key,
         )
         self.serving = replace(self.serving, unserved=status.unavailable_methods, undeclared=status.undeclared_methods)
-        self._key = self._parts.supervisor_events.serving = key
+        self._key = key
+        self._parts.supervisor_events.serve(key)
         self._update_catalogue(key, manifest, callables, snapshot.root)
         if previous is not None and previous_key is not None:
             self._parts.tasks.start_soon(self._retire, previous_key, previous.copy)
@@ -164,7 +164,7 @@ class DevHost:
             for spec in callables
         }
         catalogue = Catalogue([CatalogueEntry(key, replace(manifest, callables=callables), schemas)])
-        self._parts.gate.catalogues = {DEFAULT_TENANT: catalogue}
+        self._parts.gate.catalogues.replace({DEFAULT_TENANT: catalogue})
 
     async def _retire(self, key: InstanceKey, snapshot: SourceSnapshot) -> None:
         """Stop a version that no longer serves, once its calls are done."""
@@ -225,7 +225,8 @@ class DevHost:
         async with trial as run:
             yield run
 
-    def _on_tools(self, tools: tuple[CallableSpec, ...]) -> None:
+    def update_tools(self, tools: tuple[CallableSpec, ...]) -> None:
+        """Serve other tools: the server of the serving version lists them now."""
         if self.serving is not None and self._key is not None:
             self.serving = replace(self.serving, callables=tools)
             self._update_catalogue(self._key, self.serving.manifest, tools, self.serving.copy.root)

@@ -24,6 +24,7 @@ from paddock.core.tasks import scoped_tasks
 from paddock.gate.admission.quotas import NO_LIMITS, DailyQuotas
 from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import AllowAll
+from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.host.dev.author import store_given_secrets
 from paddock.host.dev.dev_host import DevHost, DevHostParts
 from paddock.host.dev.snapshot import SnapshotLaunchPreparer
@@ -109,9 +110,13 @@ async def open_dev_host(
         await asyncio.to_thread(shutil.rmtree, trees, ignore_errors=True)
         if secrets:
             await store.run(lambda plugins: store_given_secrets(plugins, keys, secrets))
-        supervisor_events = DevSupervisorEvents(logs, listener)
-        supervisor_events.on_gone = lambda key: tasks.start_soon(
-            services.storage.rollback_of_instance, key.tenant, key.plugin, key.digest
+        supervisor_events = DevSupervisorEvents(
+            logs,
+            listener,
+            on_ended=lambda key: tasks.start_soon(
+                services.storage.rollback_of_instance, key.tenant, key.plugin, key.digest
+            ),
+            on_tools=lambda tools: dev_host.update_tools(tools),
         )
         preparer = SnapshotLaunchPreparer(
             store, FilesystemProbe(DiskFilesystem()), directories, settings, environ, keys, logs, config or {}
@@ -127,6 +132,7 @@ async def open_dev_host(
             clock=clock,
             random=random,
             start_throttle=StartThrottle(),
+            is_node_lost=lambda: node.lease_at_risk,
         )
         async with open_supervisor(deps, call_timeout=settings.limits.call_timeout_s) as supervisor:
             parts = DevHostParts(
@@ -142,6 +148,7 @@ async def open_dev_host(
                     clock=clock,
                     random=random,
                     node=node,
+                    catalogues=Catalogues(),
                 ),
                 preparer=preparer,
                 supervisor_events=supervisor_events,

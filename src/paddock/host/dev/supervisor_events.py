@@ -34,26 +34,40 @@ class DevEventListener(Protocol):
 class DevSupervisorEvents:
     """The supervisor's `PluginObserver`. It is notified of all versions, and forwards events of the serving one.
 
-    Attributes:
-        serving: The instance that serves.
-        tools: The tools that servers list, if the manifest declares none.
+    Args:
+        logs: Receives log lines.
+        listener: Receives the events of the serving version.
+        on_ended: Called when a version has no process any more.
         on_tools: Called when the tools of the serving version change.
-        on_gone: Called when a process has ended.
+
+    Attributes:
+        tools: The tools that servers list, if the manifest declares none.
     """
 
-    def __init__(self, logs: PluginLogs, listener: DevEventListener) -> None:
-        self.serving: InstanceKey | None = None
+    def __init__(
+        self,
+        logs: PluginLogs,
+        listener: DevEventListener,
+        *,
+        on_ended: Callable[[InstanceKey], object],
+        on_tools: Callable[[tuple[CallableSpec, ...]], None],
+    ) -> None:
         self.tools: dict[InstanceKey, tuple[CallableSpec, ...]] = {}
-        self.on_tools: Callable[[tuple[CallableSpec, ...]], None] = lambda _tools: None
-        self.on_gone: Callable[[InstanceKey], object] = lambda _key: None
+        self._serving: InstanceKey | None = None
         self._logs = logs
         self._listener = listener
+        self._on_ended = on_ended
+        self._on_tools = on_tools
+
+    def serve(self, key: InstanceKey) -> None:
+        """Note which instance serves from now on."""
+        self._serving = key
 
     def on_log_line(self, key: InstanceKey, line: str) -> None:
         self._logs.write(key.plugin, line)
 
     def on_notification(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
-        if key == self.serving:
+        if key == self._serving:
             self._listener.announced(method, params)
 
     async def on_definitions_listed(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
@@ -63,14 +77,14 @@ class DevSupervisorEvents:
             if not isinstance(tool, CallableSpec):
                 self._logs.write(deployment.name, f"[paddock] a tool cannot be used: {tool.reason}; {tool.repair}")
         tools = self.tools[deployment.key] = tuple(tool for tool in parsed if isinstance(tool, CallableSpec))
-        if deployment.key == self.serving:
-            self.on_tools(tools)
+        if deployment.key == self._serving:
+            self._on_tools(tools)
 
     def on_state_change(self, key: InstanceKey, status: PluginStatus) -> None:
-        if key == self.serving and status.state in (PluginState.CRASHED, PluginState.FAILED):
+        if key == self._serving and status.state in (PluginState.CRASHED, PluginState.FAILED):
             self._listener.ended(status.reason, rephrase_for_author(status.hint, key.plugin))
         if status.state not in LIVE_STATES:
-            self.on_gone(key)
+            self._on_ended(key)
 
     def on_give_up(self, key: InstanceKey, reason: str) -> None:
         del key, reason  # reported by the state change; the next save starts a new snapshot

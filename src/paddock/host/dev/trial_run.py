@@ -162,7 +162,7 @@ class TrialRun:
             PaddockError: it responded with an error, or not at all.
         """
         if isinstance(self._adapter, _RawPythonAdapter):
-            self._adapter.key = key
+            self._adapter.use_key(key)
         return await self._connection.call(plan_call(self.manifest, spec, CALL_TIMEOUT_S), payload, context)
 
     async def shut_down(self) -> TrialExit:
@@ -222,14 +222,18 @@ class TrialRun:
 class _RawPythonAdapter(PythonAdapter):
     """An adapter for Python workers that returns the whole envelope, and sends an idempotency key."""
 
-    key = ""
+    _key = ""
+
+    def use_key(self, key: str) -> None:
+        """Send this idempotency key with the next calls; an empty one is not sent."""
+        self._key = key
 
     def build_call(
         self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str, *, listens: bool
     ) -> OutgoingMessage:
         message = super().build_call(spec, payload, context, token, listens=listens)
-        if self.key:
-            message.params["envelope"]["idempotency_key"] = self.key
+        if self._key:
+            message.params["envelope"]["idempotency_key"] = self._key
         return message
 
     def parse_result(self, spec: CallableSpec, raw: Any) -> Any:

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from paddock.core.errors import Modified, NotFound, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.catalogue.catalogue import Catalogue, CatalogueEntry
-from paddock.gate.gate import Gate
+from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.host.plugins.desired_state import BlockedPlugin, DesiredPlugin, DesiredState
 from paddock.host.plugins.launch.preparer import LaunchPreparer
 from paddock.host.plugins.logs.log_files import log_name
@@ -41,7 +41,7 @@ class Reconciler:
     Args:
         store: The plugin store.
         supervisor: Runs the plugins.
-        gate: The gate whose catalogues are replaced.
+        catalogues: The catalogues to replace.
         preparer: Resolves each plugin's configuration.
         logs: Receives the reason when a configuration cannot be used.
         tasks: Runs work that nothing waits for.
@@ -52,7 +52,7 @@ class Reconciler:
         self,
         store: StoreThread,
         supervisor: Supervisor,
-        gate: Gate,
+        catalogues: Catalogues,
         preparer: LaunchPreparer,
         logs: PluginLogs,
         tasks: TaskGroup,
@@ -61,7 +61,7 @@ class Reconciler:
     ) -> None:
         self._store = store
         self._supervisor = supervisor
-        self._gate = gate
+        self._catalogues = catalogues
         self._preparer = preparer
         self._logs = logs
         self._tasks = tasks
@@ -83,7 +83,6 @@ class Reconciler:
         self.blocked: dict[TenantPlugin, BlockedPlugin] = {}
         self.embedded: dict[str, DesiredPlugin] = {}  # by plugin: embedded by the application, for the default tenant
         self._listing_fingerprints: dict[TenantPlugin, object] = {}  # of the tools in the catalogue
-        self.on_catalogue_change: Callable[[], None] = lambda: None  # called each time catalogues were replaced
         # What each catalogue was built from.
         self._catalogue_inputs: Mapping[Tenant, tuple[tuple[CatalogueEntry, ...], Mapping[str, str]]] = {}
 
@@ -144,17 +143,16 @@ class Reconciler:
             tenant: (tuple(tenant_entries), self._desired_state.unavailable_reasons.get(tenant, {}))
             for tenant, tenant_entries in entries.items()
         }
-        catalogues, previous_inputs = self._gate.catalogues, self._catalogue_inputs
+        previous_inputs, self._catalogue_inputs = self._catalogue_inputs, inputs
         # An unchanged catalogue stays, with its targets and what is cached about them.
-        self._gate.catalogues = {
-            tenant: catalogues[tenant]
-            if previous_inputs.get(tenant) == tenant_inputs
-            else Catalogue(*tenant_inputs, tenant)
-            for tenant, tenant_inputs in inputs.items()
-        }
-        if self._catalogue_inputs != inputs:
-            self._catalogue_inputs = inputs
-            self.on_catalogue_change()
+        self._catalogues.replace(
+            {
+                tenant: self._catalogues.of(tenant)
+                if previous_inputs.get(tenant) == tenant_inputs
+                else Catalogue(*tenant_inputs, tenant)
+                for tenant, tenant_inputs in inputs.items()
+            }
+        )
 
     def listing_fingerprint(self, key: InstanceKey) -> object:
         """Return the fingerprint of a plugin's callable tools; None if it is not enabled."""

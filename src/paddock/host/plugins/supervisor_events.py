@@ -15,15 +15,29 @@ from paddock.runtime.protocol_adapter import Definition
 
 
 class SupervisorEvents:
-    """The supervisor's `PluginObserver`: forwards everything without waiting."""
+    """The supervisor's `PluginObserver`: forwards everything without waiting.
 
-    def __init__(self, logs: PluginLogs) -> None:
+    Args:
+        logs: Receives log lines.
+        on_ended: Called when a plugin has no process any more.
+        on_given_up: Called when a plugin failed too often, with the reason.
+        on_definitions: Called with the definitions that a server lists, before it is used.
+    """
+
+    def __init__(
+        self,
+        logs: PluginLogs,
+        *,
+        on_ended: Callable[[InstanceKey], object],
+        on_given_up: Callable[[InstanceKey, str], None],
+        on_definitions: Callable[[Deployment, tuple[Definition, ...]], Awaitable[None]],
+    ) -> None:
         self._logs = logs
         self._notifications: PubSub[dict[str, Any]] = PubSub(256)
         self._states: PubSub[PluginStatus] = PubSub(1_000)
-        self.on_given_up: Callable[[InstanceKey, str], None] = lambda _key, _reason: None
-        self.on_ended: Callable[[InstanceKey], object] = lambda _key: None
-        self.on_definitions: Callable[[Deployment, tuple[Definition, ...]], Awaitable[None]] = _ignore_definitions
+        self._on_ended = on_ended
+        self._on_given_up = on_given_up
+        self._on_definitions = on_definitions
 
     def on_log_line(self, key: InstanceKey, line: str) -> None:
         self._logs.write(log_name(key.tenant, key.plugin), line)
@@ -33,15 +47,15 @@ class SupervisorEvents:
         self._notifications.publish(f"{key.tenant}/{key.plugin}", entry)
 
     async def on_definitions_listed(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
-        await self.on_definitions(deployment, definitions)
+        await self._on_definitions(deployment, definitions)
 
     def on_state_change(self, key: InstanceKey, status: PluginStatus) -> None:
         self._states.publish("", status)
         if status.state not in LIVE_STATES:
-            self.on_ended(key)
+            self._on_ended(key)
 
     def on_give_up(self, key: InstanceKey, reason: str) -> None:
-        self.on_given_up(key, reason)
+        self._on_given_up(key, reason)
 
     def follow_notifications(self, tenant: Tenant, plugin: str) -> Subscription[dict[str, Any]]:
         """Follow the notifications of one tenant's plugin from now on."""
@@ -50,7 +64,3 @@ class SupervisorEvents:
     def follow_states(self) -> Subscription[PluginStatus]:
         """Follow every plugin state change of all tenants from now on."""
         return self._states.subscribe("")
-
-
-async def _ignore_definitions(_deployment: Deployment, _definitions: tuple[Definition, ...]) -> None:
-    pass

@@ -37,7 +37,7 @@ class ActivePolicy:
     ) -> None:
         self.policy = policy
         self.load_error: PaddockError | None = None  # why the files' current rules are not in force
-        self.on_change: Callable[[], None] = lambda: None  # called each time new rules were activated
+        self._listeners: list[Callable[[], None]] = []
         self._directories = directories
         self._settings = settings
         self._record = record
@@ -73,7 +73,12 @@ class ActivePolicy:
         # Record first: nothing may be decided by rules that cannot be looked up later.
         await self._record(policy.rules)
         self.policy = policy
-        self.on_change()
+        for listener in self._listeners:
+            listener()
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call a function each time that new rules were activated."""
+        self._listeners.append(listener)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
@@ -113,16 +114,18 @@ async def open_background_jobs(
     resumer: PendingCallResumer,
     journal: CallJournal,
     calls: CallRegistry,
+    plugin_jobs_woken: asyncio.Event,
     retention: timedelta = timedelta(days=30),
     settle_time: timedelta = timedelta(seconds=10),
 ) -> AsyncGenerator[Worker, None]:
     """Run due jobs while the block runs.
 
+    `plugin_jobs_woken` is set when a recovery or poll was enqueued, see `build_gate`.
     `retention` is how long effect results are kept; `settle_time` how long after a first probe a "not found" is final.
     """
 
-    def build_worker(job_types: Mapping[str, JobType]) -> Worker:
-        return Worker(database, node, clock, random, job_types, ledger_publisher(clock, random))
+    def build_worker(job_types: Mapping[str, JobType], woken: asyncio.Event | None = None) -> Worker:
+        return Worker(database, node, clock, random, job_types, ledger_publisher(clock, random), woken=woken)
 
     recover_job = recovery_job(build_recovery(gate, database, clock, random, journal, settle_time))
     # The host's own jobs have a worker of their own: hanging plugins, of however many tenants, cannot delay them.
@@ -130,22 +133,23 @@ async def open_background_jobs(
         EXPIRE_JOB: approval_expiry_job(approvals, resumer),
         EFFECT_RETENTION_JOB: effect_retention_job(database, clock, retention),
     }
-    plugin_jobs = {RECOVER_JOB: recover_job, recovery_job_type_at(node.name): recover_job}
-    if gate.long_running is not None:
-        plugin_jobs[POLL_JOB] = polling_job(gate.long_running.poller)
+    plugin_jobs = {
+        RECOVER_JOB: recover_job,
+        recovery_job_type_at(node.name): recover_job,
+        POLL_JOB: polling_job(gate.long_running.poller),
+    }
     with suppress(StoreUnavailable):  # a full disk must not keep a host from starting
         await gate.starter.effects.schedule_recoveries()
-        if gate.long_running is not None:
-            await gate.long_running.reschedule_parked()
+        await gate.long_running.reschedule_parked()
         with suppress(Busy):  # retried at the next start
             now = clock.now()
             await database.write(
                 lambda tx: queue.enqueue(tx, DEFAULT_TENANT, EFFECT_RETENTION_JOB, "old", due=now, now=now)
             )
-    async with open_worker(build_worker(host_jobs), node), open_worker(build_worker(plugin_jobs), node) as worker:
-        gate.starter.effects.on_in_doubt = worker.wake
-        if gate.long_running is not None:
-            gate.long_running.on_parked = worker.wake
-            for effect, target, context in await gate.long_running.list_parked(MAX_ENDED_CALLS):
-                calls.restore_in_progress(effect.call, target, context, effect.started_at or effect.claimed_at)
+    async with (
+        open_worker(build_worker(host_jobs), node),
+        open_worker(build_worker(plugin_jobs, plugin_jobs_woken), node) as worker,
+    ):
+        for effect, target, context in await gate.long_running.list_parked(MAX_ENDED_CALLS):
+            calls.restore_in_progress(effect.call, target, context, effect.started_at or effect.claimed_at)
         yield worker

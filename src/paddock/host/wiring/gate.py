@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from paddock.approvals.request import PendingLimits
 from paddock.approvals.service import Approvals
@@ -13,6 +14,7 @@ from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import Authorizer
+from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.gate.effects.coordinator import EffectCoordinator
 from paddock.gate.effects.long_running import LongRunningCalls
 from paddock.gate.effects.poll_state import DEFAULT_MAX_PROGRESS_S
@@ -21,6 +23,8 @@ from paddock.gate.effects.starter import CallStarter
 from paddock.gate.gate import Gate
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.invocation import Invocation
+from paddock.gate.output import OutputValidator
+from paddock.gate.recovery import RecoveryWaiter
 from paddock.ledger.entry import EntryDraft, EventSource, IdentifiedDraft
 from paddock.ledger.write.append import TransactionLedger, append_entries, record_all
 from paddock.ledger.write.writer import LedgerWriter
@@ -51,11 +55,27 @@ def build_gate(
     clock: Clock,
     random: Random,
     node: Node,
+    catalogues: Catalogues,
+    output_validator: OutputValidator | None = None,
+    on_effect_succeeded: Callable[[IdempotencyRecord], None] = lambda _effect: None,
+    wake_worker: Callable[[], None] | None = None,
+    recovery_waiter_for: Callable[[Gate], RecoveryWaiter] | None = None,
     max_progress_s: float = DEFAULT_MAX_PROGRESS_S,
 ) -> Gate:
     """Build the gate to a supervisor's plugins.
 
-    `node` is the run of the host that it belongs to; `max_progress_s` limits how long an operator may work on one call.
+    Args:
+        supervisor: Runs the plugins.
+        ledger, database: Record calls and their effects.
+        authorizer, approvals, rate_limiter, secrets: Decide whether a call may run.
+        clock, random: For timestamps and ids.
+        node: The run of the host that the gate belongs to.
+        catalogues: The callables of each tenant.
+        output_validator: Checks answers; without one only their schemas are checked.
+        on_effect_succeeded: Called with each effect whose success is on disk.
+        wake_worker: Wakes the host's worker when a recovery or poll is enqueued; None if the host has no worker.
+        recovery_waiter_for: Builds the waiter for effects in doubt; without one no call waits for them.
+        max_progress_s: How long an operator may work on one call.
     """
 
     def append_all(tx: Transaction, drafts: Sequence[IdentifiedDraft]) -> None:
@@ -71,27 +91,62 @@ def build_gate(
     def record_abandoned(tx: Transaction, events: Sequence[tuple[Tenant, CallId, Event]]) -> None:
         record_all(tx, clock, random, events)
 
-    effects = EffectCoordinator(database, approvals, clock, node, record_in, record_abandoned)
+    effects = EffectCoordinator(
+        database,
+        approvals,
+        clock,
+        node,
+        record_in,
+        record_abandoned,
+        on_succeeded=on_effect_succeeded,
+        on_in_doubt=wake_worker or (lambda: None),
+    )
     node.on_lease_ended.append(effects.mark_abandoned)
     node.on_lease_lost.append(supervisor.abort_effects)
-    supervisor.is_node_lost = lambda: node.lease_at_risk
-    starter = CallStarter(authorizer, approvals, effects, database, record_in)
-    gate = Gate(supervisor, ledger, authorizer, starter, rate_limiter, secrets, clock, random)
-    poller = OperatorPoller(
-        database,
+
+    def build_long_running(gate: Gate) -> LongRunningCalls:
+        poller = OperatorPoller(
+            database,
+            clock,
+            effects,
+            invoke=gate.invoke,
+            wait_for_room=ledger.wait_for_room,
+            catalogue=catalogues.of,
+            notify_ended=gate.notify_ended,
+            max_progress_s=max_progress_s,
+        )
+        return LongRunningCalls(database, clock, node, poller, record_in, wake_worker)
+
+    def build_outcome_waiter(gate: Gate) -> GateOutcomeWaiter:
+        recovery_waiter = None if recovery_waiter_for is None else recovery_waiter_for(gate)
+        return GateOutcomeWaiter(gate.long_running, recovery_waiter)
+
+    return Gate(
+        supervisor,
+        ledger,
+        authorizer,
+        CallStarter(authorizer, approvals, effects, database, record_in),
+        rate_limiter,
+        secrets,
         clock,
-        effects,
-        invoke=gate.invoke,
-        wait_for_room=ledger.wait_for_room,
-        catalogue=gate.catalogue,
-        notify_ended=gate.notify_ended,
-        max_progress_s=max_progress_s,
+        random,
+        catalogues,
+        output_validator or OutputValidator(),
+        build_long_running,
+        build_outcome_waiter,
     )
-    gate.long_running = long_running = LongRunningCalls(database, clock, node, poller, record_in)
 
-    async def wait_until_over(record: IdempotencyRecord) -> None:
+
+@dataclass(frozen=True, slots=True)
+class GateOutcomeWaiter:
+    """Waits for the outcome of an earlier call: in progress, or in doubt."""
+
+    long_running: LongRunningCalls
+    recovery_waiter: RecoveryWaiter | None
+
+    async def wait_until_over(self, effect: IdempotencyRecord) -> None:
         with contextlib.suppress(PaddockError):  # joining callers read the outcome from the record
-            await long_running.wait_for_outcome(record.effect_key.tenant, record.call)
+            await self.long_running.wait_for_outcome(effect.effect_key.tenant, effect.call)
 
-    effects.wait_until_over = wait_until_over
-    return gate
+    async def wait_until_resolved(self, effect: IdempotencyRecord) -> bool:
+        return self.recovery_waiter is not None and await self.recovery_waiter.wait_until_resolved(effect)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -28,6 +29,9 @@ from paddock.gate.authorization import AgentAllowlistAuthorizer, ConsentCache, P
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import ApprovalTokens, PendingCallResumer
 from paddock.gate.calls.tasks import CallTasks
+from paddock.gate.catalogue.catalogues import Catalogues
+from paddock.gate.gate import Gate
+from paddock.gate.output import OutputValidator
 from paddock.gate.recovery import RecoveryWaiter
 from paddock.host.calls.actions import Actions
 from paddock.host.calls.activation import Activation
@@ -84,8 +88,10 @@ from paddock.ledger.write.lifespan import open_ledger
 from paddock.plugins.store.store import open_plugin_store, staging_root_in, trees_directory
 from paddock.plugins.store.thread import open_store_thread
 from paddock.queue.node import open_node
+from paddock.runtime.deployment import Deployment, InstanceKey
 from paddock.runtime.instance import SupervisorDeps
 from paddock.runtime.launcher import PluginLauncher
+from paddock.runtime.protocol_adapter import Definition
 from paddock.runtime.protocols.select import select_adapter
 from paddock.runtime.supervisor import open_supervisor
 from paddock.runtime.throttle import StartThrottle
@@ -164,7 +170,22 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     ):
         pending_limits = PendingLimits(settings.limits.waiting_per_principal, settings.limits.waiting_per_tenant)
         approvals = build_approvals(database, clock, random, pending_limits)
-        supervisor_events = SupervisorEvents(logs)
+
+        # The reconciler needs the supervisor, which reports to these; no plugin runs before both exist.
+        def disable_failed(key: InstanceKey, reason: str) -> None:
+            reconciler.disable_failed(key, reason)
+
+        async def record_discovered(deployment: Deployment, listed: tuple[Definition, ...]) -> None:
+            await definitions.record_discovered(deployment, listed)
+
+        supervisor_events = SupervisorEvents(
+            logs,
+            on_ended=lambda key: tasks.start_soon(
+                services.storage.rollback_of_instance, key.tenant, key.plugin, key.digest
+            ),
+            on_given_up=disable_failed,
+            on_definitions=record_discovered,
+        )
         preparer = LaunchPreparer(store, FilesystemProbe(DiskFilesystem()), directories, settings, environ, keys, logs)
         mcp_timeout_s = settings.plugins.mcp_timeout_ms / 1000
         deps = SupervisorDeps(
@@ -177,7 +198,18 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             random=random,
             start_throttle=StartThrottle(),
             long_lived=config.role == "daemon",
+            is_node_lost=lambda: node.lease_at_risk,
         )
+        catalogues = Catalogues()
+        settle_time = timedelta(seconds=settings.effects.settle_s)
+        plugin_jobs_woken = asyncio.Event()
+
+        def build_recovery_waiter(gate: Gate) -> RecoveryWaiter:
+            recover = None  # a daemon's worker recovers effects
+            if config.role == "command":
+                recover = build_recovery(gate, database, clock, random, services.storage, settle_time).recover
+            return RecoveryWaiter(database, clock, node, recover)
+
         limits = settings.limits
         daily_limits = CallLimits(
             limits.daily_calls_per_tenant, limits.daily_calls_per_principal, limits.daily_calls_per_plugin
@@ -193,7 +225,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 authorizer=AgentAllowlistAuthorizer(
                     PolicyAuthorizer(active_policy, ConsentCache(database, clock)),
                     active_policy,
-                    lambda tenant: gate.catalogue(tenant),
+                    catalogues.of,
                 ),
                 approvals=approvals,
                 rate_limiter=RateLimiter(
@@ -205,27 +237,23 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 clock=clock,
                 random=random,
                 node=node,
+                catalogues=catalogues,
+                output_validator=OutputValidator(services.artifacts, ProposalChecker(active_policy, catalogues.of)),
+                on_effect_succeeded=services.discard_effect_note,
+                wake_worker=plugin_jobs_woken.set if config.role == "daemon" else None,
+                recovery_waiter_for=build_recovery_waiter,
                 max_progress_s=limits.in_progress_s,
             )
-            gate.output_validator.artifacts = services.artifacts
-            gate.starter.effects.on_succeeded = services.discard_effect_note
-            gate.output_validator.proposals = ProposalChecker(active_policy, gate.catalogue)
             call_tasks = CallTasks()
             tasks.start_soon(call_tasks.run_until_cancelled)
             calls = CallRegistry(gate, call_tasks, clock, random)
-            gate.starter.effects.is_shutting_down = lambda: calls.is_shutting_down
             resumer = PendingCallResumer(gate, calls, approvals, database, clock)
             eager = config.start == "enabled"
-            reconciler = Reconciler(store, supervisor, gate, preparer, logs, tasks, eager=eager)
+            reconciler = Reconciler(store, supervisor, catalogues, preparer, logs, tasks, eager=eager)
             uninstall_cleanup = UninstallCleanup(store, reconciler, services, logs, tasks)
             definitions = DefinitionService(store, views, logs, reconciler)
-            supervisor_events.on_given_up = reconciler.disable_failed
-            supervisor_events.on_definitions = definitions.record_discovered
-            supervisor_events.on_ended = lambda key: tasks.start_soon(
-                services.storage.rollback_of_instance, key.tenant, key.plugin, key.digest
-            )
             metrics = Metrics(supervisor.statuses, calls, ledger, database)
-            gate.observers += [metrics, CallLogger(), *([spans] if spans else [])]
+            gate.observers.extend([metrics, CallLogger(), *([spans] if spans else [])])
             receivers = ReceiverDestinations(settings.events.private_receivers)
             sender, source = WebhookSender(receivers, clock), settings.events.source
             lifecycle = PluginLifecycle(store, supervisor, reconciler, uninstall_cleanup)
@@ -255,7 +283,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 registry=calls,
                 actions=Actions(gate, calls, approval_tokens),
                 activation=Activation(gate, database, views),
-                callable_access=CallableAccess(gate, calls, approval_tokens, active_policy, reconciler),
+                callable_access=CallableAccess(gate, calls, approval_tokens, active_policy),
                 permitted_plugins=PermittedPlugins(gate),
                 unknown_outcomes=UnknownOutcomes(database, views, gate.starter.effects, node, clock, random),
             )
@@ -316,13 +344,6 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             await reconciler.reconcile()
             tasks.start_soon(reconciler.run_forever)
             tasks.start_soon(active_policy.run_forever)
-            settle_time = timedelta(seconds=settings.effects.settle_s)
-            recover = None  # a daemon recovers effects by itself
-            if config.role == "command":
-                recover = build_recovery(gate, database, clock, random, services.storage, settle_time).recover
-            gate.starter.effects.wait_until_resolved = RecoveryWaiter(
-                database, clock, node, recover
-            ).wait_until_resolved
             async with AsyncExitStack() as daemon_stack:
                 await daemon_stack.enter_async_context(installer.accept_jobs())
                 if config.role == "daemon":  # a command must not: the daemon may be using a plugin's stored data
@@ -340,6 +361,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                         resumer=resumer,
                         journal=services.storage,
                         calls=calls,
+                        plugin_jobs_woken=plugin_jobs_woken,
                         retention=timedelta(days=settings.effects.retention_days),
                         settle_time=settle_time,
                     )
