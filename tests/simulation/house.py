@@ -5,6 +5,7 @@ What it lacks is what no effect passes through: HTTP, the rules' language, cages
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -26,6 +27,7 @@ from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import PendingCallResumer
 from paddock.gate.calls.tasks import CallTasks
 from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
+from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.gate.gate import Gate
 from paddock.host.wiring.background_jobs import open_background_jobs
 from paddock.host.wiring.gate import build_approvals, build_gate

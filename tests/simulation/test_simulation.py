@@ -13,7 +13,7 @@ import pytest
 from tests.simulation.world import History, Rigging, simulate
 
 from paddock.core.errors import PaddockError
-from paddock.gate.effects.coordinator import effect_key_of
+from paddock.gate.effects.coordinator import OutcomeWaiter, effect_key_of
 from paddock.gate.effects.starter import CallStarter
 from paddock.gate.gate import Gate
 from paddock.gate.idempotency import records
