@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,10 @@ from fixtures.mail import mail
 from fixtures.maker import CONTENT, maker
 from fixtures.parrot import parrot
 from paddock.cli.client.api_client import ApiClient, open_client
-from paddock.core.errors import CallerError, Denied, Invalid, NotFound, TimedOut
+from paddock.cli.client.protocol import ApiRequest
+from paddock.cli.output.report import DEBUG_HINT
+from paddock.core.errors import CallerError, Denied, HostError, Invalid, NotFound, TimedOut
+from paddock.web.routing.error_formats import full_problem
 
 
 @pytest.fixture(scope="module", params=["daemon", "in process"])
@@ -139,3 +145,37 @@ def test_a_client_of_another_tenant_is_in_that_tenant(home: Paddock, monkeypatch
     with open_client("nobody") as client, pytest.raises(NotFound) as no_tenant:
         client.get("/calls")
     assert no_tenant.value.error_code == "tenant.not_found"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A transport to an API that fails inside."""
+
+    has_daemon: bool
+
+    @contextmanager
+    def open(self, request: ApiRequest) -> Generator[BrokenResponse, None, None]:
+        del request
+        yield BrokenResponse()
+
+    def run(self, prompt: Any) -> Any:
+        return prompt
+
+
+class BrokenResponse:
+    def __init__(self) -> None:
+        self.status, self.headers = 500, dict[str, str]()
+        self._chunks = [json.dumps(full_problem(HostError("it broke", code="internal", hint="see the log"), "err_1"))]
+
+    def read_chunk(self) -> bytes:
+        return self._chunks.pop().encode() if self._chunks else b""
+
+
+@pytest.mark.parametrize(("has_daemon", "hint"), [(True, "see the log"), (False, DEBUG_HINT)])
+def test_an_error_inside_the_host_is_found_in_the_log_of_a_daemon_or_by_debugging_the_command(
+    has_daemon: bool, hint: str
+) -> None:
+    with pytest.raises(HostError) as broken:
+        ApiClient(Broken(has_daemon)).get("/me")
+
+    assert (broken.value.error_code, broken.value.hint) == ("internal", hint)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from paddock.cli.client.protocol import ApiRequest, ApiResponse, ApiTransport
+from paddock.cli.output.report import DEBUG_HINT
 from paddock.config.directories import Directories, find_directories
 from paddock.core.error_mapping import error_from_problem
 from paddock.core.errors import TimedOut, Unreachable
@@ -126,7 +127,10 @@ class ApiClient:
         try:
             with self._transport.open(ApiRequest(method, target, headers, encoded, timeout_s)) as response:
                 if response.status >= 400:
-                    raise error_from_problem(_read_json(response), response.status)
+                    error = error_from_problem(_read_json(response), response.status)
+                    if error.error_code == "internal" and not self.has_daemon:
+                        error.hint = DEBUG_HINT  # there is no daemon's log to look at
+                    raise error
                 yield response
         except TimeoutError:
             code = "call.timeout" if accept == _EVENT_STREAM_TYPE else "daemon.timeout"

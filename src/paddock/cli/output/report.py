@@ -32,7 +32,7 @@ from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS
 
 NARROW_COLUMNS = 80
 _WRITE_FAILED_CODE = "output.unwritten"
-_DEBUG_HINT = "PADDOCK_DEBUG=1 before the command shows where"
+DEBUG_HINT = "PADDOCK_DEBUG=1 before the command shows where"
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -151,9 +151,9 @@ def wrap_unexpected_error(error: Exception) -> PaddockError:
         path = f": {error.filename}" if error.filename else ""
         if error.errno in OUT_OF_SPACE_ERRNOS:
             return StoreUnavailable(f"there is no room left{path}", code="store.full", hint="free some space: df -h")
-        return HostError(f"the system refused: {error.strerror}{path}", code="system_refused", hint=_DEBUG_HINT)
+        return HostError(f"the system refused: {error.strerror}{path}", code="system_refused", hint=DEBUG_HINT)
     return HostError(
-        f"something went wrong inside Paddock: {type(error).__name__}: {error}", code="internal", hint=_DEBUG_HINT
+        f"something went wrong inside Paddock: {type(error).__name__}: {error}", code="internal", hint=DEBUG_HINT
     )
 
 
