@@ -201,6 +201,7 @@ def test_going_back_where_there_is_nothing_to_go_back_to_is_told(installed: Padd
     assert said.error["code"] == "plugin.in_use"
 
 
+@pytest.mark.req("O-18", "pinned version removed")
 @pytest.mark.req("O-14", "a removed pin is told")
 def test_a_removed_pinned_version_is_told_with_both_ways_out(installed: Paddock, source: Path) -> None:
     native(source, version="1.1.0")

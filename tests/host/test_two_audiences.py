@@ -74,6 +74,7 @@ async def test_in_every_form_of_the_error_the_caller_learns_only_that_something_
         assert tells_nothing(outward, error.message), outward
 
 
+@pytest.mark.req("O-18", "constitutional violation")
 @pytest.mark.req("O-20", "blocked")
 @pytest.mark.req("O-20", "the user only that")
 async def test_over_http_and_in_what_is_explained_to_them_it_is_the_same(tmp_path: Path) -> None:
@@ -106,6 +107,7 @@ async def test_over_http_and_in_what_is_explained_to_them_it_is_the_same(tmp_pat
     assert not any(word in other.out.lower() for word in SPECIFICS)
 
 
+@pytest.mark.req("O-18", "constitutional violation")
 @pytest.mark.req("O-20", "the administrator learns what")
 async def test_the_administrator_is_told_at_once_and_finds_the_rule_and_its_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
