@@ -69,6 +69,7 @@ def import_(
         update_client_settings,
     )
     from paddock.cli.commands.plugin.install import install_package, report_installed
+    from paddock.cli.output.consent_prompt import parse_grants
     from paddock.core.error_mapping import error_to_json, exit_code
     from paddock.manifest.names import slug
     from paddock.plugins.install.request import InstallRequest
@@ -79,7 +80,7 @@ def import_(
         raise NotFound(f"there is no file {file}", code="import.no_such_file", hint="is the path spelt right?")
     flags = [("only", name) for name in only] + [("capability", text) for text in capability]
     retype = f"paddock import {shlex.quote(file)}" + "".join(f" --{flag} {shlex.quote(text)}" for flag, text in flags)
-    capabilities = _parse_capabilities(capability)
+    capabilities = parse_grants(capability, "--capability")
     client = read_client_settings(path)
     if replace_:
         require_client_settings(client, path)
@@ -235,15 +236,6 @@ def _import_server(
             )
         result = confirm_and_commit(store, resolved, grants, retype, yes=yes)
     return result | ({"package": package.typed_source} if package else {})
-
-
-def _parse_capabilities(texts: Sequence[str]) -> list[Capability]:
-    from paddock.manifest.capability import InvalidCapability, parse_capability
-
-    try:
-        return [parse_capability(text) for text in texts]
-    except InvalidCapability as error:
-        raise OperatorError(f"--capability: {error.message}", code="capability.malformed", hint=error.hint) from None
 
 
 def _reject_capabilities_for_bundle(path: Path, capabilities: Sequence[Capability]) -> None:

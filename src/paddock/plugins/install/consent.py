@@ -12,11 +12,11 @@ from pathlib import Path
 
 from paddock.core.errors import Invalid, NeedsConsent
 from paddock.core.ids import Tenant
-from paddock.manifest.capability import Capability, missing_capabilities, parse_capability
+from paddock.manifest.capability import Capability, missing_capabilities
 from paddock.manifest.permissions import requested_capabilities
 from paddock.plugins.install.resolve import ResolvedPackage
 from paddock.plugins.package.tree import scan_tree
-from paddock.plugins.store.rows import find_grant, find_plugin, find_version
+from paddock.plugins.store.rows import find_grant, find_plugin, find_version, granted_capabilities
 from paddock.plugins.trust.signature import (
     MalformedSignature,
     Signature,
@@ -115,8 +115,7 @@ def current_terms(tx: Transaction, tenant: Tenant, package: ResolvedPackage, con
     plugin = find_plugin(tx, manifest.name)
     row = find_version(tx, plugin.name, plugin.current_version) if plugin else None
     signer = describe_signer(row, {key: one.name for key, one in keys.items()}, intact=True) if row else None
-    grant = find_grant(tx, tenant, manifest.name)
-    granted = [parse_capability(text) for text in grant.capabilities] if grant else []
+    granted = granted_capabilities(find_grant(tx, tenant, manifest.name))
     return ConsentTerms(
         manifest.name,
         contents.digest,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.core.errors import Conflict, OperatorError, PluginError, Problem
-from paddock.manifest.capability import Capability, missing_capabilities, parse_capability
+from paddock.manifest.capability import Capability, missing_capabilities
 from paddock.manifest.command import LOCK_FILES
 from paddock.manifest.diff import UpgradeDiff, diff_manifests
 from paddock.manifest.model import Dialect, Manifest
@@ -31,6 +31,7 @@ from paddock.plugins.store.rows import (
     find_grant,
     find_plugin,
     find_version,
+    granted_capabilities,
     tree_of,
 )
 from paddock.plugins.store.store import PluginStore
@@ -229,7 +230,7 @@ def _build_resolved(
         verdict,
         effective_tier(verdict.state, manifest.trust_claim),
         row,
-        tuple(parse_capability(text) for text in facts.grant.capabilities) if facts.grant else (),
+        tuple(granted_capabilities(facts.grant)),
         upgrade,
         diff_trees(facts.tree, staged.tree) if facts.tree else None,
         installed_signer,

@@ -17,7 +17,7 @@ from paddock.core.events.plugin_runtime import PluginToolNameCollision
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.printable import printable
 from paddock.core.semver import Constraint, Version
-from paddock.manifest.capability import Capability, missing_capabilities, parse_capability
+from paddock.manifest.capability import Capability, missing_capabilities
 from paddock.manifest.command import environment_program
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.manifest.permissions import requested_capabilities
@@ -40,6 +40,7 @@ from paddock.plugins.store.rows import (
     current_versions,
     find_grant,
     find_version,
+    granted_capabilities,
     save_grant,
     tree_of,
     versions_of,
@@ -60,7 +61,7 @@ class GrantState:
 
     def missing_capabilities(self, acknowledged: Iterable[Capability] = ()) -> list[Capability]:
         """Return the requested capabilities that are neither granted by this tenant nor acknowledged."""
-        granted = [parse_capability(text) for text in self.grant.capabilities] if self.grant else []
+        granted = granted_capabilities(self.grant)
         return missing_capabilities([*granted, *acknowledged], requested_capabilities(manifest_of(self.row)))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from paddock.core.ids import PluginName, Tenant
 from paddock.core.semver import Version
+from paddock.manifest.capability import Capability, parse_capability
 from paddock.plugins.package.source import SourceRecord
 from paddock.plugins.package.tree import PackageTree
 from paddock.store.database import Row, Transaction
@@ -71,6 +72,11 @@ class Grant:
     capabilities: tuple[str, ...]
     digest: str  # the tree digest that was consented to
     given_up: str = ""  # why a daemon disabled it; empty if none did, or a person decided after that
+
+
+def granted_capabilities(grant: Grant | None) -> list[Capability]:
+    """Return the capabilities of a grant; none where nothing was granted."""
+    return [parse_capability(text) for text in grant.capabilities] if grant else []
 
 
 _VERSION_COLUMNS = (

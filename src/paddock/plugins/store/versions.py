@@ -10,7 +10,7 @@ from paddock.config.local_file import record_installed
 from paddock.core.errors import Conflict, NeedsConsent, NotFound
 from paddock.core.events.plugin_management import PluginPinned, PluginRolledBack
 from paddock.core.semver import Version
-from paddock.manifest.capability import Capability, missing_capabilities, parse_capability
+from paddock.manifest.capability import Capability, missing_capabilities
 from paddock.manifest.diff import UpgradeDiff, diff_manifests
 from paddock.manifest.permissions import requested_capabilities
 from paddock.plugins.package.source import PackageSource
@@ -25,6 +25,7 @@ from paddock.plugins.store.rows import (
     delete_version,
     find_grant,
     find_version,
+    granted_capabilities,
     restart_retention,
     save_grant,
     set_default_version,
@@ -87,9 +88,7 @@ def _update_grant(tx: Transaction, store: PluginStore, row: VersionRow) -> None:
     grant = find_grant(tx, store.tenant, row.plugin)
     if grant is None or grant.digest == row.digest:
         return
-    missing = missing_capabilities(
-        [parse_capability(text) for text in grant.capabilities], requested_capabilities(manifest_of(row))
-    )
+    missing = missing_capabilities(granted_capabilities(grant), requested_capabilities(manifest_of(row)))
     if missing:
         raise NeedsConsent(
             f"{row.plugin} {row.version} asks for {', '.join(map(str, missing))}, which is not granted any more",
@@ -109,7 +108,7 @@ def find_rollback_target(
         Conflict: it is pinned, or already in use.
     """
 
-    def unit(tx: Transaction) -> tuple[VersionRow, VersionRow, tuple[str, ...]]:
+    def unit(tx: Transaction) -> tuple[VersionRow, VersionRow, list[Capability]]:
         plugin = require_plugin(tx, name)
         if plugin.pinned_version is not None:
             raise Conflict(
@@ -129,8 +128,7 @@ def find_rollback_target(
                     hint=_installed_versions_text(tx, plugin),
                 )
             raise version_not_found_error(tx, plugin, version)
-        grant = find_grant(tx, store.tenant, plugin.name)
-        return current, target, grant.capabilities if grant else ()
+        return current, target, granted_capabilities(find_grant(tx, store.tenant, plugin.name))
 
     current, target, granted = store.database.read(unit)
     old_root, new_root = ensure_local_files(store, current), ensure_local_files(store, target)
@@ -144,7 +142,7 @@ def find_rollback_target(
         current,
         target,
         upgrade,
-        missing_capabilities([parse_capability(text) for text in granted], requested_capabilities(manifest_of(target))),
+        missing_capabilities(granted, requested_capabilities(manifest_of(target))),
     )
 
 
@@ -189,7 +187,7 @@ def roll_back(
                 hint="run the command again",
             )
         grant = find_grant(tx, store.tenant, plugin.name)
-        granted = [parse_capability(text) for text in grant.capabilities] if grant else []
+        granted = granted_capabilities(grant)
         missing = [str(one) for one in missing_capabilities(granted, requested) if one not in acknowledged]
         if missing:
             raise NeedsConsent(

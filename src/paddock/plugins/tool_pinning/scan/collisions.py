@@ -99,23 +99,13 @@ class NameIndex:
                 set[str]() if ordinary_word else owners if tool == word else owners & {owner} - {scan.plugin}
             )
             if mentioned_owners:
-                yield ScanFinding(
-                    mention.kind,
-                    mention.name,
-                    DefinitionFlag.SHADOWING,
-                    mention.where,
-                    mention.words,
-                    f"speaks of {tool} of {sorted(mentioned_owners)[0]}",
-                )
+                reason = f"speaks of {tool} of {sorted(mentioned_owners)[0]}"
             elif word in self._plugins and (mention.quoted or _looks_like_name(word)):
-                yield ScanFinding(
-                    mention.kind,
-                    mention.name,
-                    DefinitionFlag.SHADOWING,
-                    mention.where,
-                    mention.words,
-                    f"speaks of the plugin {word}",
-                )
+                reason = f"speaks of the plugin {word}"
+            else:
+                continue
+            shadowing = DefinitionFlag.SHADOWING
+            yield ScanFinding(mention.kind, mention.name, shadowing, mention.where, mention.words, reason)
 
 
 def _looks_like_name(word: str) -> bool:
