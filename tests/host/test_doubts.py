@@ -72,7 +72,7 @@ async def test_what_only_a_person_can_know_is_settled_once_with_a_reason_on_reco
         assert not await host.calls.unknown_outcomes.probe_now(DEFAULT_TENANT, call)
 
         async def settle() -> None:
-            said = {"result": {"done": 1}, "comment": "I saw\u202e it"}
+            said = {"result": {"done": 1}, "result_given": True, "comment": "I saw\u202e it"}
             await host.calls.unknown_outcomes.resolve(DEFAULT_TENANT, call, happened=True, by=BOB, **said)
 
         await settle()
@@ -101,4 +101,5 @@ async def test_another_tenant_knows_nothing_of_it(tmp_path: Path) -> None:
         with pytest.raises(NotFound):
             await host.calls.unknown_outcomes.probe_now(acme, call)
         with pytest.raises(NotFound):
-            await host.calls.unknown_outcomes.resolve(acme, call, happened=True, result=None, comment="x", by=BOB)
+            said = {"result": None, "result_given": False, "comment": "x"}
+            await host.calls.unknown_outcomes.resolve(acme, call, happened=True, by=BOB, **said)
