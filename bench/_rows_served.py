@@ -9,7 +9,9 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from paddock.core.member_types import MemberConstraint
 
 REQUESTS = 4000
 BODY = json.dumps({"name": "parrot.say", "params": {"text": "hello"}, "idempotency_key": "a-key"}).encode()
@@ -21,28 +23,34 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+class CallBody(TypedDict):
+    name: str
+    params: NotRequired[dict[str, Any]]
+    idempotency_key: NotRequired[Annotated[str, MemberConstraint(max_length=255)]]
+
+
 def rows() -> Any:
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from paddock.web.routing.errors import ErrorMiddleware
-    from paddock.web.routing.route import ApiRoute, bool_param_spec, int_param_spec, json_response
+    from paddock.web.routing.route import ApiRoute, JsonResponse, RequestBody, bool_param_spec, int_param_spec
     from paddock.web.routing.router import Router, serve_route
-    from paddock.web.routing.schema import OBJECT, TEXT, body_schema
     from paddock.web.routing.validation import validated_body
 
-    takes = body_schema(
-        {"name": TEXT, "params": OBJECT, "idempotency_key": {**TEXT, "maxLength": 255}},
-        required=("name",),
-        example={"name": "parrot.say"},
-    )
-
-    async def make_call(request: Request) -> Response:
-        given = validated_body(request)
-        return json_response({"name": given["name"], "result": given.get("params", {})})
+    async def make_call(request: Request) -> JsonResponse[dict[str, Any]]:
+        given = validated_body(request, CallBody)
+        return JsonResponse({"name": given["name"], "result": given.get("params", {})})
 
     query = {"detach": bool_param_spec("Detach."), "limit": int_param_spec("How many.", 100, 1000)}
-    row = ApiRoute("POST", "/calls", make_call, "Call", "The call.", query=query, request_schema=takes)
+    row = ApiRoute(
+        "POST",
+        "/calls",
+        make_call,
+        "Call",
+        "The call.",
+        query=query,
+        request_body=RequestBody(CallBody, {"name": "parrot.say"}),
+    )
     table = Router([row])
 
     async def answered(scope: Any, receive: Any, send: Any) -> None:

@@ -206,7 +206,9 @@ def http_reference() -> str:
         parts.append(f"## {one.method} {one.prefix}{one.path.replace(':path', '')}\n")
         parts.append(f"{one.summary}.\n" if not one.summary.endswith("?") else f"{one.summary}\n")
         parts += [f"For {one.access.value}.\n"] if one.access is not MEMBER else []
-        parts += [f"Body: {one.body_description}\n"] if one.body_description else []
+        parts += (
+            [f"Body: {one.request_body.description}\n"] if one.request_body and one.request_body.description else []
+        )
         parameters = {
             place: {name: to_parameter_spec(given).description for name, given in named.items()}
             for place, named in (("query", one.query), ("header", header_params(one)))

@@ -11,8 +11,7 @@ from paddock.core.errors import CallerError
 from paddock.host.host import Host
 from paddock.web.request_context import request_tenant
 from paddock.web.routing.route import TENANT_PARAM, ApiRoute, ExtraResponse, path_param
-from paddock.web.routing.schema import TEXT
-from paddock.web.routing.validation import ParameterSpec
+from paddock.web.routing.validation import TEXT, ParameterSpec
 
 OCTET_STREAM = "application/octet-stream"
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")

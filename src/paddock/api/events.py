@@ -14,8 +14,7 @@ from paddock.core.ids import Tenant
 from paddock.host.host import Host
 from paddock.web.request_context import request_tenant
 from paddock.web.routing.route import EVENT_STREAM, OPERATOR, TENANT_PARAM, ApiRoute
-from paddock.web.routing.schema import NON_NEGATIVE_INT
-from paddock.web.routing.validation import AFTER_PARAM, ParameterSpec
+from paddock.web.routing.validation import AFTER_PARAM, NON_NEGATIVE_INT, ParameterSpec
 from paddock.web.security.authenticate import caller_of
 from paddock.web.sse import event_stream
 from paddock.webhooks.cloud_event import parse_patterns

@@ -30,8 +30,7 @@ from paddock.web.routing.route import (
     int_param_spec,
     path_param,
 )
-from paddock.web.routing.schema import NON_NEGATIVE_INT
-from paddock.web.routing.validation import AFTER_PARAM, ParameterSpec
+from paddock.web.routing.validation import AFTER_PARAM, NON_NEGATIVE_INT, ParameterSpec
 from paddock.web.sse import ServerSentEvent, event_stream
 
 _DEFAULT_LIMIT = 50

@@ -4,29 +4,51 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict, TypeVar
 
 from starlette.requests import Request
-from starlette.responses import Response
 
-from paddock.api.plugin_schemas import ACCEPT_BODY, PROMPT_BODY
 from paddock.gate.invocation import CallCancelled
 from paddock.host.host import Host
+from paddock.host.plugins.discovery import PluginDefinitionJson
+from paddock.host.plugins.features import FilledPromptJson, ResourceContentsJson
+from paddock.plugins.tool_pinning.accept import DefinitionReviewJson
+from paddock.plugins.tool_pinning.documents import PromptsJson, ResourcesJson
+from paddock.plugins.tool_pinning.tools import ToolJson, ToolsJson
 from paddock.web.disconnect import client_connection
 from paddock.web.request_context import call_context, is_tenant_operator, request_tenant
-from paddock.web.routing.route import OPERATOR, TENANT_PARAM, ApiRoute, json_response, path_param
-from paddock.web.routing.schema import ref
+from paddock.web.routing.route import OPERATOR, TENANT_PARAM, ApiRoute, JsonResponse, RequestBody, path_param
 from paddock.web.routing.validation import ParameterSpec, validated_body
 from paddock.web.security.authenticate import caller_of
 from paddock.web.security.cookies import require_same_origin
 
 _URI_PARAM = ParameterSpec(
-    "Its address: one that is listed, or that fits a template.", {"type": "string", "minLength": 1}, required=True
+    "Its URI: a listed one, or one that matches a template.", {"type": "string", "minLength": 1}, required=True
 )
-_WITHHELD_TEXT = (
-    "`withheld`, with why. `known` is false for a server that never ran. Whoever is no operator is not told of what the"
-    " rules keep from them."
-)
+_WITHHELD_TEXT = "those `withheld`, with the reason. Callers who are not operators do not see what policy denies them."
+
+
+T = TypeVar("T")
+
+
+class DefinitionsJson(TypedDict):
+    name: str
+    definitions: list[DefinitionReviewJson]
+    tools: list[ToolJson]
+
+
+class WaitingDefinitionsJson(TypedDict):
+    waiting: list[PluginDefinitionJson]
+
+
+class PromptBody(TypedDict):
+    arguments: NotRequired[Annotated[dict[str, Any], "A text for each argument."]]
+
+
+class AcceptDefinitionBody(TypedDict):
+    kind: Annotated[str, "The kind of the definition."]
+    name: Annotated[str, "Its name."]
+    hash: Annotated[str, "The `waiting_hash` of the definition that was reviewed."]
 
 
 class FeatureRoutes:
@@ -41,21 +63,17 @@ class FeatureRoutes:
                 "GET",
                 "/plugins/{name}/tools",
                 self.list_tools,
-                "List what a plugin can be asked to do",
-                "`tools`: each with the name to `call` it by, its `description`, its `parameters` in words, both"
-                " schemas, its `effects` and its `standing`; as its manifest declares it, or as its server said when it"
-                " last ran. `known` is false for a server that never ran.",
+                "List the tools of a plugin",
+                "The tools that its manifest declares, or that its server listed when it last ran.",
                 query=TENANT_PARAM,
-                response_schema=ref("Tools"),
             ),
             ApiRoute(
                 "POST",
                 "/plugins/{name}/tools/meet",
                 self.meet_tools,
-                "Start a server that never ran, to hear what it offers",
-                "As `GET /plugins/{name}/tools`; one that has said what it offers is not started.",
+                "Start a server that never ran, to list its tools",
+                "As `GET /plugins/{name}/tools`. A server that has listed its tools before is not started.",
                 query=TENANT_PARAM,
-                response_schema=ref("Tools"),
                 error_statuses=(409, 429, 502, 504),
                 access=OPERATOR,
             ),
@@ -63,19 +81,17 @@ class FeatureRoutes:
                 "GET",
                 "/plugins/{name}/resources",
                 self.list_resources,
-                "List the documents of a plugin",
-                f"`resources` and `templates`, as its server describes them and somebody accepted it; {_WITHHELD_TEXT}",
+                "List the resources of a plugin",
+                f"The accepted `resources` and `templates` of its server, and {_WITHHELD_TEXT}",
                 query=TENANT_PARAM,
-                response_schema=ref("Resources"),
             ),
             ApiRoute(
                 "GET",
                 "/plugins/{name}/resources/read",
                 self.read_resource,
-                "Read a document of a plugin",
-                "`contents`, as its server gives them: each with `uri`, `mimeType`, and `text` or `blob`.",
+                "Read a resource of a plugin",
+                "The `contents`, as its server returns them.",
                 query=TENANT_PARAM | {"uri": _URI_PARAM},
-                response_schema=ref("ResourceContents"),
                 error_statuses=(409, 429, 502, 504),
                 allow_impersonation=True,
             ),
@@ -84,55 +100,55 @@ class FeatureRoutes:
                 "/plugins/{name}/prompts",
                 self.list_prompts,
                 "List the prompts of a plugin",
-                f"`prompts` with their `arguments`; {_WITHHELD_TEXT}",
+                f"`prompts` with their `arguments`, and {_WITHHELD_TEXT}",
                 query=TENANT_PARAM,
-                response_schema=ref("Prompts"),
             ),
             ApiRoute(
                 "POST",
                 "/plugins/{name}/prompts/{prompt:path}",
                 self.get_prompt,
                 "Fill a prompt in",
-                "`messages`, each with a `role` and its `content`.",
+                "The `messages` of the prompt.",
                 query=TENANT_PARAM,
-                body_description="`arguments`: a text for each argument.",
-                request_schema=PROMPT_BODY,
-                response_schema=ref("FilledPrompt"),
+                request_body=RequestBody(PromptBody, {"arguments": {"who": "Ann"}}),
                 error_statuses=(409, 429, 502, 504),
                 allow_impersonation=True,
             ),
         ]
 
-    async def list_tools(self, request: Request) -> Response:
+    async def list_tools(self, request: Request) -> JsonResponse[ToolsJson]:
         context, name = await call_context(self._host, request), path_param(request)
         if is_tenant_operator(context.principal):
-            return json_response(await self._host.plugins.features.tools(name, tenant=context.tenant))
+            return JsonResponse(await self._host.plugins.features.tools(name, tenant=context.tenant))
         permitted = await self._host.calls.permitted_plugins.callable_names(name, context)
         listed = await self._host.plugins.features.tools(name, tenant=context.tenant)
-        return json_response(listed | {"tools": [tool for tool in listed["tools"] if tool["name"] in permitted]})
+        listed["tools"] = [tool for tool in listed["tools"] if tool["name"] in permitted]
+        return JsonResponse(listed)
 
-    async def meet_tools(self, request: Request) -> Response:
+    async def meet_tools(self, request: Request) -> JsonResponse[ToolsJson]:
         tenant = (await call_context(self._host, request)).tenant
         return await _until_disconnect(
             request, self._host.plugins.features.tools(path_param(request), tenant=tenant, discover=True)
         )
 
-    async def list_resources(self, request: Request) -> Response:
+    async def list_resources(self, request: Request) -> JsonResponse[ResourcesJson]:
         context, name = await call_context(self._host, request), path_param(request)
         allowed = is_tenant_operator(context.principal) or await self._host.calls.permitted_plugins.may_read_documents(
             name, context
         )
         listed = await self._host.plugins.features.resources(name, context.tenant)
-        return json_response(listed if allowed else listed | {"resources": [], "templates": [], "withheld": []})
+        if not allowed:
+            listed["resources"], listed["templates"], listed["withheld"] = [], [], []
+        return JsonResponse(listed)
 
-    async def list_prompts(self, request: Request) -> Response:
+    async def list_prompts(self, request: Request) -> JsonResponse[PromptsJson]:
         context, name, permitted_plugins = (
             await call_context(self._host, request),
             path_param(request),
             self._host.calls.permitted_plugins,
         )
         if is_tenant_operator(context.principal):
-            return json_response(await self._host.plugins.features.prompts(name, context.tenant))
+            return JsonResponse(await self._host.plugins.features.prompts(name, context.tenant))
         await permitted_plugins.plugin(name, context)  # raises NotFound if the tenant does not have it
         listed = await self._host.plugins.features.prompts(name, context.tenant)
         permitted = [
@@ -140,9 +156,10 @@ class FeatureRoutes:
             for prompt in listed["prompts"]
             if await permitted_plugins.may_get_prompt(name, prompt["name"], context)
         ]
-        return json_response(listed | {"prompts": permitted})
+        listed["prompts"] = permitted
+        return JsonResponse(listed)
 
-    async def read_resource(self, request: Request) -> Response:
+    async def read_resource(self, request: Request) -> JsonResponse[ResourceContentsJson]:
         require_same_origin(request)
         uri = request.query_params["uri"]
         reading = self._host.plugins.features.read_resource(
@@ -150,8 +167,8 @@ class FeatureRoutes:
         )
         return await _until_disconnect(request, reading)
 
-    async def get_prompt(self, request: Request) -> Response:
-        arguments = validated_body(request).get("arguments", {})
+    async def get_prompt(self, request: Request) -> JsonResponse[FilledPromptJson]:
+        arguments = validated_body(request, PromptBody).get("arguments", {})
         reading = self._host.plugins.features.get_prompt(
             path_param(request),
             path_param(request, "prompt"),
@@ -161,7 +178,7 @@ class FeatureRoutes:
         return await _until_disconnect(request, reading)
 
 
-async def _until_disconnect(request: Request, reading: Coroutine[Any, Any, dict[str, Any]]) -> Response:
+async def _until_disconnect(request: Request, reading: Coroutine[Any, Any, T]) -> JsonResponse[T]:
     """Await a request to a server and render its result; it is cancelled when the client disconnects."""
     task = asyncio.ensure_future(reading)
     try:
@@ -169,7 +186,7 @@ async def _until_disconnect(request: Request, reading: Coroutine[Any, Any, dict[
             await asyncio.wait({task})
         if task.cancelled():
             raise CallCancelled("nobody waits for it any more")
-        return json_response(task.result())
+        return JsonResponse(task.result())
     finally:
         task.cancel()  # no effect if it is done
 
@@ -186,12 +203,10 @@ class DefinitionRoutes:
                 "GET",
                 "/plugins/{name}/definitions",
                 self.show_definitions,
-                "Show what a plugin's server says of itself",
-                "Every tool, prompt and resource, and its instructions: each with `standing`, `hash`, and for one that"
-                " waits `waiting_hash` and the `difference` from what was accepted, line by line. `tools` is what"
-                " `GET /plugins/{name}/tools` gives.",
+                "Show the definitions of a plugin's server",
+                "Every tool, prompt and resource, and its instructions, each with its difference from the accepted"
+                " definition. `tools` as in `GET /plugins/{name}/tools`.",
                 query=TENANT_PARAM,
-                response_schema=ref("Definitions"),
                 access=OPERATOR,
             ),
             ApiRoute(
@@ -201,7 +216,6 @@ class DefinitionRoutes:
                 "List definitions that wait for acceptance",
                 "`waiting`: of all plugins, each as `GET /plugins/{name}/definitions` shows it without `difference`.",
                 query=TENANT_PARAM,
-                response_schema=ref("WaitingDefinitions"),
                 tag="plugins",
                 access=OPERATOR,
             ),
@@ -209,34 +223,34 @@ class DefinitionRoutes:
                 "POST",
                 "/plugins/{name}/definitions/accept",
                 self.accept_definition,
-                "Accept what a server says now of one thing it offers",
-                "The definition, which is used from now on. 409 where the server has changed it since it was shown.",
+                "Accept a changed definition",
+                "The definition, which is in use from now on. 409 if the server has changed it since it was shown.",
                 query=TENANT_PARAM,
                 access=OPERATOR,
-                body_description="`kind` and `name` of the definition; `hash`: the `waiting_hash` that you were shown.",
-                request_schema=ACCEPT_BODY,
-                response_schema=ref("AcceptedDefinition"),
+                request_body=RequestBody(
+                    AcceptDefinitionBody, {"kind": "tool", "name": "search", "hash": "sha256:1f2e…"}
+                ),
                 error_statuses=(409,),
             ),
         ]
 
-    async def show_definitions(self, request: Request) -> Response:
+    async def show_definitions(self, request: Request) -> JsonResponse[DefinitionsJson]:
         name, tenant = path_param(request), await request_tenant(self._host, request)
         definitions, listed = (
             await self._host.plugins.definitions.list_definitions(name, tenant),
             await self._host.plugins.features.tools(name, tenant=tenant),
         )
-        return json_response({"name": listed["name"], "definitions": definitions, "tools": listed["tools"]})
+        return JsonResponse({"name": listed["name"], "definitions": definitions, "tools": listed["tools"]})
 
-    async def list_waiting(self, request: Request) -> Response:
+    async def list_waiting(self, request: Request) -> JsonResponse[WaitingDefinitionsJson]:
         tenant = await request_tenant(self._host, request)
-        return json_response({"waiting": await self._host.plugins.definitions.list_waiting(tenant)})
+        return JsonResponse({"waiting": await self._host.plugins.definitions.list_waiting(tenant)})
 
-    async def accept_definition(self, request: Request) -> Response:
-        body = validated_body(request)
+    async def accept_definition(self, request: Request) -> JsonResponse[PluginDefinitionJson]:
+        body = validated_body(request, AcceptDefinitionBody)
         principal_id = caller_of(request).principal.id
         tenant = await request_tenant(self._host, request)
         accepted = await self._host.plugins.definitions.accept(
             path_param(request), body["kind"], body["name"], body["hash"], principal_id, tenant
         )
-        return json_response(accepted)
+        return JsonResponse(accepted)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Annotated, NotRequired, TypedDict
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.api.plugin_schemas import ENABLE_BODY
 from paddock.core.ids import Tenant
+from paddock.core.member_types import MemberConstraint
+from paddock.host.calls.caller_view import OfferedPluginJson, PluginSummaryJson
 from paddock.host.host import Host
+from paddock.host.plugins.inventory import InstalledPluginJson, PluginJson
+from paddock.host.plugins.lifecycle import DisabledPluginJson, EnabledPluginJson
+from paddock.host.plugins.logs.log_files import LogLineJson
 from paddock.web.request_context import call_context, is_tenant_operator, request_tenant
-from paddock.web.routing.body_parsers import parse_grants
+from paddock.web.routing.body_parsers import MAX_GRANTS, parse_grants
 from paddock.web.routing.route import (
     EVENT_STREAM,
     HOST,
@@ -22,20 +26,35 @@ from paddock.web.routing.route import (
     TENANT_PARAM,
     ApiRoute,
     ExtraResponse,
+    JsonResponse,
+    RequestBody,
     bool_param,
     bool_param_spec,
     int_param,
     int_param_spec,
-    json_response,
     path_param,
 )
-from paddock.web.routing.schema import ref
 from paddock.web.routing.validation import validated_body
 from paddock.web.security.authenticate import caller_of
 from paddock.web.sse import ServerSentEvent, event_stream
 
 MAX_LOG_LINES = 10_000
 _DEFAULT_LOG_LINES = 50
+
+
+class PluginsJson(TypedDict):
+    plugins: list[InstalledPluginJson] | list[PluginSummaryJson]
+
+
+class LogLinesJson(TypedDict):
+    name: str
+    lines: list[LogLineJson]
+
+
+class EnableBody(TypedDict):
+    grant: NotRequired[
+        Annotated[list[str], MemberConstraint(max_items=MAX_GRANTS), "Capabilities that a person has just granted."]
+    ]
 
 
 class PluginRoutes:
@@ -52,20 +71,18 @@ class PluginRoutes:
                 "/plugins",
                 self.list_plugins,
                 "List installed plugins",
-                "Every plugin with `state`, its installation's, and `runtime`, its process's. Whoever is no operator is"
-                " told of those that they may call something of, without how they are doing.",
+                "Every plugin with the `state` of its installation and the `runtime` state of its process. Callers who"
+                " are not operators see the plugins that they may call, without these states.",
                 query=TENANT_PARAM,
-                response_schema=ref("Plugins"),
             ),
             ApiRoute(
                 "GET",
                 "/plugins/{name}",
                 self.show_plugin,
                 "Show one plugin",
-                "Versions, trust, capabilities, callables, and `runtime`: how its process is doing. Whoever is no"
-                " operator is told what it is, and `callables`: those that they may call.",
+                "Versions, trust, capabilities, callables, and the `runtime` state of its process. Callers who are not"
+                " operators see what it is, and the `callables` that they may call.",
                 query=TENANT_PARAM,
-                response_schema={"anyOf": [ref("Plugin"), ref("OfferedPlugin")]},
                 error_statuses=(502,),
             ),
             ApiRoute(
@@ -73,17 +90,15 @@ class PluginRoutes:
                 "/plugins/{name}/enable",
                 self.enable_plugin,
                 "Enable a plugin and start it",
-                "How its process is doing once it runs or is known not to: the fields of `runtime`. 403 with the"
-                " `capabilities` where the plugin asks for more than the tenant granted.",
+                "The state of its process once it runs or has failed. 403 with the `capabilities` if the plugin"
+                " requests more than the tenant granted.",
                 query=TENANT_PARAM
                 | {
                     "anew": bool_param_spec(
-                        "1: in a new process; one that runs is ended first, after the calls under way."
+                        "1: in a new process; a running one is stopped first, after its calls in flight."
                     )
                 },
-                body_description="`grant`: capabilities that somebody said yes to, each as a text.",
-                request_schema=ENABLE_BODY,
-                response_schema=ref("Started"),
+                request_body=RequestBody(EnableBody, {"grant": ["net:api.example.com:443"]}),
                 error_statuses=(409, 429, 502, 504),
                 access=OPERATOR,
             ),
@@ -92,28 +107,26 @@ class PluginRoutes:
                 "/plugins/{name}/disable",
                 self.disable_plugin,
                 "Disable a plugin and stop it",
-                "`state`, its installation's, once its process is gone.",
+                "The `state` of its installation, once its process has ended.",
                 query=TENANT_PARAM,
-                response_schema=ref("Disabled"),
                 access=OPERATOR,
             ),
             ApiRoute(
                 "GET",
                 "/plugins/{name}/logs",
                 self.read_logs,
-                "Read what a plugin wrote to its log",
-                "The last lines, newest last; with `follow`, server-sent events that go on.",
+                "Read the log of a plugin",
+                "The last lines, newest last; with `follow`, server-sent events.",
                 query=TENANT_PARAM
                 | {
                     "lines": int_param_spec(
-                        f"How many lines ({_DEFAULT_LOG_LINES}).", _DEFAULT_LOG_LINES, MAX_LOG_LINES
+                        f"Maximum number of lines; {_DEFAULT_LOG_LINES} by default.", _DEFAULT_LOG_LINES, MAX_LOG_LINES
                     ),
-                    "follow": bool_param_spec("1: go on with new lines as server-sent events."),
+                    "follow": bool_param_spec("1: stream new lines as server-sent events."),
                 },
-                response_schema=ref("LogLines"),
                 extra_responses=(
                     ExtraResponse(
-                        200, EVENT_STREAM, "With `follow`: the last lines and every new one, each an event `line`."
+                        200, EVENT_STREAM, "With `follow`: the last lines and every new one, as events `line`."
                     ),
                 ),
                 access=OPERATOR,
@@ -123,30 +136,30 @@ class PluginRoutes:
                 "/plugins/{name}/notifications",
                 self.follow_notifications,
                 "Follow a plugin's notifications",
-                "Server-sent events, one a notification.",
+                "Server-sent events, one per notification.",
                 query=TENANT_PARAM,
                 media_type=EVENT_STREAM,
                 access=OPERATOR,
             ),
         ]
 
-    async def list_plugins(self, request: Request) -> Response:
+    async def list_plugins(self, request: Request) -> JsonResponse[PluginsJson]:
         context = await call_context(self._host, request)
         if is_tenant_operator(context.principal):
-            return json_response({"plugins": await self._host.plugins.inventory.list_all(context.tenant)})
-        return json_response({"plugins": await self._host.calls.permitted_plugins.plugins(context)})
+            return JsonResponse({"plugins": await self._host.plugins.inventory.list_all(context.tenant)})
+        return JsonResponse({"plugins": await self._host.calls.permitted_plugins.plugins(context)})
 
-    async def show_plugin(self, request: Request) -> Response:
+    async def show_plugin(self, request: Request) -> JsonResponse[PluginJson | OfferedPluginJson]:
         context = await call_context(self._host, request)
         if is_tenant_operator(context.principal):
             plugin = await self._host.plugins.inventory.show(path_param(request), context.tenant)
             if not HOST.allows(caller_of(request)):  # other tenants must not learn paths of this machine
-                plugin = plugin | {"source": plugin["source"].partition(" /")[0]}
-            return json_response(plugin)
-        return json_response(await self._host.calls.permitted_plugins.plugin(path_param(request), context))
+                plugin["source"] = plugin["source"].partition(" /")[0]
+            return JsonResponse(plugin)
+        return JsonResponse(await self._host.calls.permitted_plugins.plugin(path_param(request), context))
 
-    async def enable_plugin(self, request: Request) -> Response:
-        body = validated_body(request)
+    async def enable_plugin(self, request: Request) -> JsonResponse[EnabledPluginJson]:
+        body = validated_body(request, EnableBody)
         enabled = await self._host.plugins.lifecycle.enable(
             path_param(request),
             tenant=await request_tenant(self._host, request),
@@ -154,15 +167,15 @@ class PluginRoutes:
             anew=bool_param(request, "anew"),
             by=caller_of(request).principal.id,
         )
-        return json_response(enabled)
+        return JsonResponse(enabled)
 
-    async def disable_plugin(self, request: Request) -> Response:
+    async def disable_plugin(self, request: Request) -> JsonResponse[DisabledPluginJson]:
         tenant = await request_tenant(self._host, request)
-        return json_response(
+        return JsonResponse(
             await self._host.plugins.lifecycle.disable(path_param(request), tenant, by=caller_of(request).principal.id)
         )
 
-    async def read_logs(self, request: Request) -> Response:
+    async def read_logs(self, request: Request) -> JsonResponse[LogLinesJson] | Response:
         name, tenant = path_param(request), await request_tenant(self._host, request)
         count = int_param(request, "lines", _DEFAULT_LOG_LINES)
         lines = await self._host.plugins.logs.read_last(
@@ -170,7 +183,7 @@ class PluginRoutes:
         )  # raises NotFound before a stream starts
         if bool_param(request, "follow"):
             return event_stream(self._log_lines(name, tenant, count), self._closing)
-        return json_response({"name": name, "lines": lines})
+        return JsonResponse({"name": name, "lines": lines})
 
     async def _log_lines(self, name: str, tenant: Tenant, count: int) -> AsyncGenerator[ServerSentEvent, None]:
         # Subscribe before reading the stored lines, so that none is missed in between; duplicates are skipped.
@@ -195,7 +208,7 @@ class PluginRoutes:
                 yield ServerSentEvent(notification, "notification")
 
 
-def _is_one_of(lines: list[dict[str, Any]]) -> Callable[[dict[str, Any]], bool]:
+def _is_one_of(lines: list[LogLineJson]) -> Callable[[LogLineJson], bool]:
     """Return a predicate that tells whether a line is one of `lines`."""
     known = {(line["at"], line["line"]) for line in lines}
     return lambda line: (line["at"], line["line"]) in known

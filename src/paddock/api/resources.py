@@ -1,4 +1,4 @@
-"""All routes of the HTTP API, and the schema components of its OpenAPI document."""
+"""All routes of the HTTP API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from starlette.requests import Request
 
 from paddock import __version__
-from paddock.api import plugin_lifecycle, plugin_schemas
 from paddock.api.actions import ActionRoutes
 from paddock.api.approvals import ApprovalRoutes
 from paddock.api.artifacts import ArtifactRoutes
@@ -28,12 +27,6 @@ from paddock.web.app import Shutdown
 from paddock.web.routing.errors import NoticePage
 from paddock.web.routing.openapi import build_openapi
 from paddock.web.routing.route import ApiRoute, Handler, JsonResponse
-from paddock.web.routing.schema import Schema
-
-COMPONENTS: dict[str, Schema] = {
-    **plugin_schemas.SCHEMAS,
-    **plugin_lifecycle.SCHEMAS,
-}
 
 
 def api_routes(
@@ -71,6 +64,6 @@ def api_routes(
 
 def _openapi(routes: Callable[[], Sequence[ApiRoute]]) -> Handler:
     async def openapi(_request: Request) -> JsonResponse[dict[str, Any]]:
-        return JsonResponse(build_openapi(routes(), COMPONENTS, __version__))
+        return JsonResponse(build_openapi(routes(), __version__))
 
     return openapi

@@ -22,8 +22,7 @@ from paddock.web.routing.route import (
     int_param,
     path_param,
 )
-from paddock.web.routing.schema import NON_NEGATIVE_INT
-from paddock.web.routing.validation import ParameterSpec, validated_body
+from paddock.web.routing.validation import NON_NEGATIVE_INT, ParameterSpec, validated_body
 from paddock.web.security.authenticate import caller_of
 from paddock.webhooks.admin import MAX_LABEL_CHARS, MAX_URL_CHARS
 from paddock.webhooks.cloud_event import MAX_PATTERNS

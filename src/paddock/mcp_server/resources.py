@@ -8,7 +8,7 @@ own URI that starts with it is prefixed like the ambiguous ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from paddock.core.errors import NotFound, PaddockError
 from paddock.core.ids import Tenant
@@ -65,7 +65,7 @@ class McpResources:
         return templates
 
     async def _list_from_plugins(
-        self, catalog: CallerCatalog, tenant: Tenant, kind: str
+        self, catalog: CallerCatalog, tenant: Tenant, kind: Literal["resources", "templates"]
     ) -> list[tuple[str, dict[str, Any]]]:
         items: list[tuple[str, dict[str, Any]]] = []
         uri_field = "uri" if kind == "resources" else "uriTemplate"
@@ -74,8 +74,7 @@ class McpResources:
                 listed = (await self._host.plugins.features.resources(plugin, tenant))[kind]
             except NotFound:
                 continue  # the plugin is being removed
-            fields = (cast("dict[str, Any]", one) for one in listed if isinstance(one, dict))
-            items += [(plugin, one) for one in fields if isinstance(one.get(uri_field), str)]
+            items += [(plugin, one) for one in listed if isinstance(one.get(uri_field), str)]
         return items
 
     async def read_resource(self, exchange: McpExchange, catalog: CallerCatalog, uri: str) -> dict[str, Any]:
@@ -146,9 +145,10 @@ class McpResources:
         prompt = self._find_prompt(catalog, name)
         prompt_arguments = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {}
         if prompt.target is None:
-            return await self._host.plugins.features.get_prompt(
+            filled = await self._host.plugins.features.get_prompt(
                 prompt.plugin, prompt.name, prompt_arguments, exchange.context
             )
+            return {**filled}
         params = {"name": prompt.name, "arguments": prompt_arguments}
         question_handler = exchange.question_handler(prompt.plugin)
         return await self._host.calls.callable_access.call(

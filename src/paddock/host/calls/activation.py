@@ -6,10 +6,11 @@ Activation for a single person comes with personas; here a plugin is on for a wh
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple, TypedDict
 
 from paddock.core.call import OPERATOR, CallContext
 from paddock.core.events.plugin_management import PluginEnabled
+from paddock.core.member_types import DateTime
 from paddock.gate.gate import Gate
 from paddock.gate.permitted_targets import permitted_targets
 from paddock.ledger.read.entries import EntryFilter, list_entries
@@ -31,6 +32,22 @@ class ActivationPreview(NamedTuple):
     on: bool
 
 
+class ActivePluginJson(TypedDict):
+    """A plugin that is active for a tenant."""
+
+    id: str
+    name: str
+    activated_at: DateTime | None
+    tools: Annotated[list[str], "The tools that the caller may use."]
+
+
+class ActivationSummaryJson(TypedDict):
+    """The changes that an active plugin makes."""
+
+    behavioral_summary: Annotated[str, "How it behaves, in the words of its consent screen."]
+    tools_available: list[str]
+
+
 class Activation:
     """Lists active plugins and previews what activation changes.
 
@@ -45,7 +62,7 @@ class Activation:
         self._database = database
         self._views = views
 
-    async def active_plugins(self, context: CallContext) -> list[dict[str, Any]]:
+    async def active_plugins(self, context: CallContext) -> list[ActivePluginJson]:
         """List every active plugin, with the tools that the caller may use."""
         catalogue = self._gate.catalogue(context.tenant)
         manifests = sorted((entry.manifest for entry in catalogue.entries()), key=lambda manifest: manifest.name)
@@ -60,7 +77,7 @@ class Activation:
             for manifest in manifests
         ]
 
-    async def summary(self, plugin: str, context: CallContext) -> dict[str, Any]:
+    async def summary(self, plugin: str, context: CallContext) -> ActivationSummaryJson:
         """Describe what an active plugin changes and offers.
 
         Raises:

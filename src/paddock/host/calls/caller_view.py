@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound, PluginError
@@ -14,8 +14,9 @@ from paddock.gate.calls.resume import ApprovalTokens
 from paddock.gate.catalogue.catalogue import CallTarget, Catalogue, CatalogueEntry
 from paddock.gate.catalogue.documents import READ_RESOURCE
 from paddock.gate.gate import Gate
-from paddock.gate.permitted_targets import PermittedTarget, permitted_targets
+from paddock.gate.permitted_targets import PermittedTarget, PermittedTargetJson, permitted_targets
 from paddock.host.policy.active_policy import ActivePolicy
+from paddock.manifest.model import PluginKind
 from paddock.runtime.calls import AskCaller, OnEvent
 
 
@@ -78,6 +79,22 @@ class CallableAccess:
         return await self._approval_tokens.redeem(token, target, params, context)
 
 
+class PluginSummaryJson(TypedDict):
+    """A plugin in a list, for callers who are not operators."""
+
+    name: str
+    version: str
+    state: Literal["enabled"]
+    kind: PluginKind
+    description: str
+
+
+class OfferedPluginJson(PluginSummaryJson):
+    """A plugin, for callers who are not operators."""
+
+    callables: Annotated[list[PermittedTargetJson], "The callables that the caller may use."]
+
+
 class PermittedPlugins:
     """The plugins that a tenant's people may see.
 
@@ -88,14 +105,14 @@ class PermittedPlugins:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
-    async def plugins(self, context: CallContext) -> list[dict[str, Any]]:
+    async def plugins(self, context: CallContext) -> list[PluginSummaryJson]:
         """List the plugins, by name, that offer the caller something."""
         entries = sorted(self._gate.catalogue(context.tenant).entries(), key=lambda entry: entry.manifest.name)
         return [
             _plugin_summary(entry) for entry in entries if not entry.discovered or await self._callables(entry, context)
         ]
 
-    async def plugin(self, name: str, context: CallContext) -> dict[str, Any]:
+    async def plugin(self, name: str, context: CallContext) -> OfferedPluginJson:
         """Describe one plugin, with the `callables` that the caller may use.
 
         Raises:
@@ -103,7 +120,7 @@ class PermittedPlugins:
         """
         entry = self._gate.catalogue(context.tenant).entry(name)
         callables = await self._callables(entry, context)
-        return _plugin_summary(entry) | {"callables": [target.to_json() for target in callables]}
+        return {**_plugin_summary(entry), "callables": [target.to_json() for target in callables]}
 
     async def callable_names(self, name: str, context: CallContext) -> frozenset[str]:
         """Return the names of the plugin's callables that the caller may use. Raises as `plugin` does."""
@@ -132,12 +149,12 @@ class PermittedPlugins:
         return await permitted_targets(context, targets, self._gate.authorizer)
 
 
-def _plugin_summary(entry: CatalogueEntry) -> dict[str, Any]:
+def _plugin_summary(entry: CatalogueEntry) -> PluginSummaryJson:
     manifest = entry.manifest
     return {
         "name": manifest.name,
         "version": manifest.version,
         "state": "enabled",
-        "kind": manifest.kind.value,
+        "kind": manifest.kind,
         "description": manifest.description,
     }

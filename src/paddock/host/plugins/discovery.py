@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.host.plugins.logs.log_files import log_name
@@ -12,14 +11,26 @@ from paddock.host.plugins.reconciler import Reconciler
 from paddock.host.plugins.tool_records import read_tool_records, unusable_reason
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
-from paddock.plugins.tool_pinning.accept import accept_definition, quarantined_definitions, review_definitions
+from paddock.plugins.tool_pinning.accept import (
+    DefinitionReviewJson,
+    accept_definition,
+    quarantined_definitions,
+    review_definitions,
+)
 from paddock.plugins.tool_pinning.diff import ListingDiff
 from paddock.plugins.tool_pinning.normalize import MAX_DEFINITIONS, DefinitionStatus, normalize_definitions
 from paddock.plugins.tool_pinning.record import RelistBackoff, record_listing
+from paddock.plugins.tool_pinning.rows import DefinitionJson
 from paddock.runtime.deployment import Deployment, InstanceKey
 from paddock.runtime.protocol_adapter import Definition, DefinitionList
 
 MAX_LOGGED_DEFINITIONS = 20
+
+
+class PluginDefinitionJson(DefinitionJson):
+    """A definition, with its plugin."""
+
+    plugin: str
 
 
 class DefinitionService:
@@ -63,7 +74,7 @@ class DefinitionService:
             await self._reconciler.reconcile()
         self._log_withheld(log_name(key.tenant, key.plugin), diff)
 
-    async def list_definitions(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> list[dict[str, Any]]:
+    async def list_definitions(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> list[DefinitionReviewJson]:
         """List everything that a plugin's server defines, with the differences from the accepted definitions.
 
         Raises:
@@ -72,14 +83,14 @@ class DefinitionService:
         reviews = await self._views.run(lambda store: review_definitions(store, plugin), tenant)
         return await asyncio.to_thread(lambda: [review.to_value() for review in reviews])
 
-    async def list_waiting(self, tenant: Tenant = DEFAULT_TENANT) -> list[dict[str, Any]]:
+    async def list_waiting(self, tenant: Tenant = DEFAULT_TENANT) -> list[PluginDefinitionJson]:
         """List the definitions of all plugins that wait for a person's acceptance."""
         rows = await self._views.run(quarantined_definitions, tenant)
         return [{"plugin": row.plugin, **row.to_value()} for row in rows]
 
     async def accept(
         self, plugin: str, kind: str, name: str, shown_hash: str, by: str, tenant: Tenant = DEFAULT_TENANT
-    ) -> dict[str, Any]:
+    ) -> PluginDefinitionJson:
         """Accept a definition; see `plugins/tool_pinning/accept.py`. It can be called when this returns."""
         row = await self._store.run(lambda store: accept_definition(store, plugin, kind, name, shown_hash, by), tenant)
         await self._reconciler.reconcile()

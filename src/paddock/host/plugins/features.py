@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, TypedDict, cast
 
 from paddock.core.call import CallContext
 from paddock.core.errors import Invalid
@@ -15,8 +15,20 @@ from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.catalogue.documents import PromptOffer
 from paddock.gate.gate import Gate
 from paddock.plugins.store.thread import StoreThread
-from paddock.plugins.tool_pinning.documents import list_prompts, list_resources
-from paddock.plugins.tool_pinning.tools import load_tools
+from paddock.plugins.tool_pinning.documents import PromptsJson, ResourcesJson, list_prompts, list_resources
+from paddock.plugins.tool_pinning.tools import ToolsJson, load_tools
+
+
+class ResourceContentsJson(TypedDict):
+    """The contents of a resource, as the plugin's server returns them."""
+
+    contents: Annotated[list[dict[str, Any]], "Each with `uri`, `mimeType`, and `text` or `blob`."]
+
+
+class FilledPromptJson(TypedDict):
+    """A prompt with its arguments filled in, as the plugin's server returns it."""
+
+    messages: Annotated[list[dict[str, Any]], "Each with a `role` and its `content`."]
 
 
 class PluginFeatures:
@@ -33,7 +45,7 @@ class PluginFeatures:
         self._gate = gate
         self._calls = calls
 
-    async def tools(self, plugin: str, *, tenant: Tenant = DEFAULT_TENANT, discover: bool = False) -> dict[str, Any]:
+    async def tools(self, plugin: str, *, tenant: Tenant = DEFAULT_TENANT, discover: bool = False) -> ToolsJson:
         """List a plugin's `tools`, each with description, input schema, effects and status.
 
         Args:
@@ -51,7 +63,7 @@ class PluginFeatures:
             tools = await self._views.run(lambda store: load_tools(store, plugin), tenant)
         return await asyncio.to_thread(tools.to_value)
 
-    async def resources(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
+    async def resources(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> ResourcesJson:
         """List a plugin's `resources`, resource `templates`, and those that are `withheld` from use.
 
         Nothing is `known` about a server that never ran.
@@ -60,9 +72,9 @@ class PluginFeatures:
             NotFound: it is not installed.
         """
         resources = await self._views.run(lambda store: list_resources(store, plugin), tenant)
-        return resources.to_value()
+        return resources.resources_to_json()
 
-    async def read_resource(self, plugin: str, uri: str, context: CallContext) -> dict[str, Any]:
+    async def read_resource(self, plugin: str, uri: str, context: CallContext) -> ResourceContentsJson:
         """Read one resource of a plugin, as `contents`: it must be listed by its server or match one of its templates.
 
         Raises:
@@ -72,14 +84,14 @@ class PluginFeatures:
         target = self._gate.catalogue(context.tenant).find_resource(plugin, uri)
         return await self._calls.call(target, {"uri": uri}, context)
 
-    async def prompts(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
+    async def prompts(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> PromptsJson:
         """List a plugin's `prompts` with their arguments. See `resources`."""
         prompts = await self._views.run(lambda store: list_prompts(store, plugin), tenant)
-        return prompts.to_value()
+        return prompts.prompts_to_json()
 
     async def get_prompt(
         self, plugin: str, name: str, arguments: Mapping[str, Any], context: CallContext
-    ) -> dict[str, Any]:
+    ) -> FilledPromptJson:
         """Render a prompt as `messages`: by its server, or here where the manifest holds its text.
 
         Raises:
@@ -94,7 +106,7 @@ class PluginFeatures:
         return _render_prompt(plugin, found, params)
 
 
-def _render_prompt(plugin: str, prompt: PromptOffer, params: dict[str, Any]) -> dict[str, Any]:
+def _render_prompt(plugin: str, prompt: PromptOffer, params: dict[str, Any]) -> FilledPromptJson:
     """Render a prompt whose text is in the manifest: this needs no process."""
     problems = compile_schema(prompt.spec.input_schema or {}).errors(params)
     if problems:
@@ -104,4 +116,4 @@ def _render_prompt(plugin: str, prompt: PromptOffer, params: dict[str, Any]) -> 
             code="invalid_params",
             details={"plugin": plugin},
         )
-    return prompt.render(params["arguments"])
+    return cast("FilledPromptJson", prompt.render(params["arguments"]))

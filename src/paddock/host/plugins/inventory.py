@@ -7,14 +7,34 @@ own people is `PermittedPlugins`.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, TypedDict
 
 from paddock.core.ids import DEFAULT_TENANT, Tenant
+from paddock.core.member_types import NonNegativeInt
 from paddock.core.single_flight import SingleFlight
-from paddock.host.plugins.processes import PluginProcesses
-from paddock.plugins.manage.details import load_details
-from paddock.plugins.store.listing import InstalledPlugin, list_plugins
+from paddock.host.plugins.processes import PluginProcesses, RuntimeJson
+from paddock.plugins.manage.details import PluginDetailsJson, load_details
+from paddock.plugins.store.listing import InstalledPlugin, InstalledState, list_plugins
 from paddock.plugins.store.thread import StoreThread
+
+
+class InstalledPluginJson(TypedDict):
+    """An installed plugin in a list."""
+
+    name: str
+    version: str
+    state: InstalledState
+    given_up: Annotated[str, "Why the daemon disabled it; empty if it did not."]
+    kind: str
+    description: str
+    waiting: Annotated[NonNegativeInt, "The number of definitions that wait for a person."]
+    runtime: RuntimeJson | None
+
+
+class PluginJson(PluginDetailsJson):
+    """An installed plugin, with the state of its process."""
+
+    runtime: RuntimeJson | None
 
 
 class PluginInventory:
@@ -33,7 +53,7 @@ class PluginInventory:
             lambda tenant: views.run(list_plugins, tenant)
         )
 
-    async def list_all(self, tenant: Tenant = DEFAULT_TENANT) -> list[dict[str, Any]]:
+    async def list_all(self, tenant: Tenant = DEFAULT_TENANT) -> list[InstalledPluginJson]:
         """List every installed plugin with its runtime status for a tenant."""
         listed = await self._shared_listing.run(tenant)
         for plugin in listed:
@@ -41,7 +61,7 @@ class PluginInventory:
                 self._processes.restart_if_modified(plugin.plugin.name, plugin.version.digest, plugin.state)
         return [self._summary(plugin, tenant) for plugin in listed]
 
-    async def show(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
+    async def show(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> PluginJson:
         """Describe one installed plugin.
 
         Raises:
@@ -50,13 +70,13 @@ class PluginInventory:
         details = await self._views.run(lambda store: load_details(store, name), tenant)
         facts = await asyncio.to_thread(details.to_value)  # a server may list a great deal
         self._processes.restart_if_modified(facts["name"], facts["digest"], facts["state"])
-        return facts | {"runtime": self._processes.runtime_status(facts["name"], tenant)}
+        return {**facts, "runtime": self._processes.runtime_status(facts["name"], tenant)}
 
-    def _summary(self, installed: InstalledPlugin, tenant: Tenant) -> dict[str, Any]:
+    def _summary(self, installed: InstalledPlugin, tenant: Tenant) -> InstalledPluginJson:
         return {
             "name": installed.plugin.name,
             "version": installed.version.version if installed.version else installed.plugin.current_version,
-            "state": installed.state.value,
+            "state": installed.state,
             "given_up": installed.given_up,
             "kind": installed.kind,
             "description": installed.description,

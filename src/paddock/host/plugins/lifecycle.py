@@ -6,14 +6,14 @@ enable → its row is stored → reconciled (catalogue, supervisor) → its proc
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Literal, TypedDict
 
 import anyio
 
 from paddock.core.errors import Conflict
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.host.identity.caller import local_principal
-from paddock.host.plugins.processes import runtime_to_json
+from paddock.host.plugins.processes import RuntimeJson, runtime_to_json
 from paddock.host.plugins.reconciler import Reconciler
 from paddock.host.plugins.uninstall import UninstallCleanup
 from paddock.manifest.capability import Capability
@@ -23,6 +23,21 @@ from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.supervisor import Supervisor
 
 VERSION_START_TIMEOUT_S = 60.0  # how long a version change waits for the new processes
+
+
+class EnabledPluginJson(RuntimeJson):
+    """A plugin that was enabled, with the state of its process."""
+
+    name: str
+    version: str
+
+
+class DisabledPluginJson(TypedDict):
+    """A plugin that was disabled."""
+
+    name: str
+    version: str
+    state: Literal["disabled"]
 
 
 class PluginLifecycle:
@@ -51,7 +66,7 @@ class PluginLifecycle:
         acknowledged: Iterable[Capability] = (),
         anew: bool = False,
         by: PrincipalId | None = None,
-    ) -> dict[str, Any]:
+    ) -> EnabledPluginJson:
         """Enable a plugin for a tenant, and wait until it runs or has failed.
 
         Args:
@@ -85,7 +100,7 @@ class PluginLifecycle:
 
     async def disable(
         self, name: str, tenant: Tenant = DEFAULT_TENANT, *, by: PrincipalId | None = None
-    ) -> dict[str, Any]:
+    ) -> DisabledPluginJson:
         """Stop a plugin and disable it for a tenant. Its grants stay. `by` as in `enable`."""
         plugin = await self._store.run(lambda store: disable(store, name), tenant, by=by or local_principal(None).id)
         await self._reconciler.reconcile()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import anyio
 
 from paddock.core.ids import DEFAULT_TENANT, PluginName, Tenant
+from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.host.plugins.pubsub import Subscription
 from paddock.host.plugins.reconciler import Reconciler, tenant_plugin_of
 from paddock.host.plugins.supervisor_events import SupervisorEvents
@@ -17,6 +17,37 @@ from paddock.plugins.store.thread import StoreThread
 from paddock.runtime.deployment import PluginStatus
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.supervisor import Supervisor
+
+
+class LastFailureJson(TypedDict):
+    """Why the last process failed or could not start."""
+
+    reason: str
+    hint: str
+    error_code: str
+    at: DateTime
+
+
+class RuntimeJson(TypedDict):
+    """The state of a plugin's process."""
+
+    state: PluginState
+    on_demand: Annotated[bool, "Whether its next call starts it."]
+    pid: NonNegativeInt | None
+    cage_id: str | None
+    reason: Annotated[str, "Why it does not run; empty if it does."]
+    hint: str
+    error_code: str
+    failures: NonNegativeInt
+    restarts: NonNegativeInt
+    last_failure: LastFailureJson | None
+    running_since: DateTime | None
+    restarts_in: Annotated[float | None, "Seconds."]
+    in_flight: NonNegativeInt
+    calls: NonNegativeInt
+    unavailable_methods: list[str]
+    features: list[str]
+    unused_config: Annotated[str, "Why it does not use its present configuration; empty if it does."]
 
 
 class PluginProcesses:
@@ -41,7 +72,7 @@ class PluginProcesses:
         """Return the status of every plugin instance the supervisor knows, of all tenants."""
         return self._supervisor.statuses()
 
-    def runtime_status(self, name: str, tenant: Tenant) -> dict[str, Any] | None:
+    def runtime_status(self, name: str, tenant: Tenant) -> RuntimeJson | None:
         """Return the status of a plugin's process for a tenant, by the plugin's own name; None if it has none."""
         blocked = self._reconciler.blocked.get((tenant, name))
         if blocked is not None:
@@ -89,10 +120,11 @@ class PluginProcesses:
         return self._reconciler.current_keys.get(tenant_plugin_of(status.key)) == status.key
 
 
-def runtime_to_json(status: PluginStatus, *, on_demand: bool = False, unused_config: str = "") -> dict[str, Any]:
+def runtime_to_json(status: PluginStatus, *, on_demand: bool = False, unused_config: str = "") -> RuntimeJson:
     """Serialize a status; see `PluginProcesses.starts_on_demand` and `Reconciler.unused_config_reasons`."""
+    failure = status.last_failure
     return {
-        "state": status.state.value,
+        "state": status.state,
         "on_demand": on_demand,
         "pid": status.pid,
         "cage_id": status.cage_id,
@@ -101,7 +133,9 @@ def runtime_to_json(status: PluginStatus, *, on_demand: bool = False, unused_con
         "error_code": status.error_code,
         "failures": status.failures,
         "restarts": status.restarts,
-        "last_failure": asdict(status.last_failure) if status.last_failure else None,
+        "last_failure": None
+        if failure is None
+        else {"reason": failure.reason, "hint": failure.hint, "error_code": failure.error_code, "at": failure.at},
         "running_since": status.running_since,
         "restarts_in": status.restarts_in,
         "in_flight": status.in_flight,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, TypedDict
 
-from paddock.core.errors import Problem
+from paddock.core.errors import MistakeJson, Problem
+from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.manifest.consent_text import ConsentSection, consent_sections
-from paddock.manifest.model import Manifest
+from paddock.manifest.model import Dialect, Manifest, PluginKind
 from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.rules.readiness import find_blockers
 from paddock.plugins.dialects.envelope import is_mcp_server
@@ -29,17 +30,76 @@ from paddock.plugins.store.rows import (
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.tool_pinning.documents import accepted_instructions
 from paddock.plugins.tool_pinning.normalize import TOOL, DefinitionStatus
-from paddock.plugins.tool_pinning.rows import DefinitionRow, definitions_of
-from paddock.plugins.tool_pinning.tools import PluginTools, read_version_tools
-from paddock.plugins.trust.trusted_keys import TrustedKeyRow, describe_signer, list_trusted_keys
+from paddock.plugins.tool_pinning.rows import DefinitionJson, DefinitionRow, definitions_of
+from paddock.plugins.tool_pinning.scan.findings import HintJson
+from paddock.plugins.tool_pinning.tools import PluginTools, ToolJson, read_version_tools
+from paddock.plugins.trust.trusted_keys import TrustedKeyRow, TrustTier, describe_signer, list_trusted_keys
 from paddock.store.database import Transaction
+
+
+class PluginFactsJson(TypedDict):
+    """The facts about an installed plugin."""
+
+    name: str
+    title: str
+    version: str
+    state: InstalledState
+    enabled: bool
+    given_up: Annotated[str, "Why the daemon disabled it; empty if it did not."]
+    repair: str
+    pinned: str | None
+    description: str
+    author: str
+    license: str
+    homepage: str
+    kind: PluginKind
+    dialect: Dialect
+    tier: TrustTier
+    trust_claim: str | None
+    signature: str
+    source: str
+    digest: Annotated[str, "As `sha256:…`."]
+    installed_at: DateTime
+    versions: list[str]
+    aliases: list[str]
+    capabilities: list[str]
+    callables: list[str]
+    waiting: Annotated[NonNegativeInt, "The number of definitions that wait for a person."]
+
+
+class TreeDiffJson(TypedDict):
+    """The files that differ from the installed package."""
+
+    changed: list[str]
+    missing: list[str]
+    added: list[str]
+
+
+class ConsentSectionJson(TypedDict):
+    """A section of the consent screen."""
+
+    title: str
+    lines: list[str]
+
+
+class PluginDetailsJson(PluginFactsJson):
+    """The details of an installed plugin."""
+
+    difference: TreeDiffJson
+    sections: list[ConsentSectionJson]
+    obstacles: Annotated[list[MistakeJson], "Why it cannot be enabled."]
+    warnings: list[MistakeJson]
+    tools: list[ToolJson]
+    hints: list[HintJson]
+    definitions: list[DefinitionJson]
+    instructions: Annotated[str, "The accepted instructions of its server for models."]
 
 
 @dataclass(frozen=True, slots=True)
 class PluginDetails:
     """The details of one plugin, for a person to read."""
 
-    facts: dict[str, Any]
+    facts: PluginFactsJson
     sections: tuple[ConsentSection, ...]
     obstacles: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
@@ -54,9 +114,10 @@ class PluginDetails:
         paths_by_change = {"changed": difference.changed, "missing": difference.missing, "added": difference.added}
         return [f"{change} {path}" for change, paths in paths_by_change.items() for path in paths]
 
-    def to_value(self) -> dict[str, Any]:
+    def to_value(self) -> PluginDetailsJson:
         findings = self.tools.scan_findings()
-        return self.facts | {
+        return {
+            **self.facts,
             "difference": {
                 "changed": list(self.difference.changed),
                 "missing": list(self.difference.missing),
@@ -102,11 +163,11 @@ def load_details(store: PluginStore, name: str) -> PluginDetails:
     signature, signer_text, tier, _ = describe_signer(row, {key.key_id: key.label for key in rows.keys}, intact=intact)
     enabled = bool(rows.grant and rows.grant.enabled)
     state = InstalledState.MODIFIED if not intact else InstalledState.ENABLED if enabled else InstalledState.DISABLED
-    facts: dict[str, Any] = {
+    facts: PluginFactsJson = {
         "name": row.plugin,
         "title": manifest.title,
         "version": row.version,
-        "state": state.value,
+        "state": state,
         "enabled": enabled,
         "given_up": rows.grant.given_up if rows.grant and not enabled else "",
         "repair": repair_hint(row.plugin, state),
@@ -115,8 +176,8 @@ def load_details(store: PluginStore, name: str) -> PluginDetails:
         "author": manifest.author,
         "license": manifest.license,
         "homepage": manifest.homepage,
-        "kind": manifest.kind.value,
-        "dialect": manifest.dialect.value,
+        "kind": manifest.kind,
+        "dialect": manifest.dialect,
         "tier": tier,
         "trust_claim": manifest.trust_claim,
         "signature": f"{signature.value}: {signer_text}",

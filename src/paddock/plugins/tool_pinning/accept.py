@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from paddock.core.errors import Conflict, NotFound, PluginError
 from paddock.core.events.tool_definitions import PluginDefinitionAccepted
@@ -14,6 +14,7 @@ from paddock.plugins.store.store import PluginStore
 from paddock.plugins.tool_pinning.normalize import DefinitionStatus, stable_hash
 from paddock.plugins.tool_pinning.render import diff_lines
 from paddock.plugins.tool_pinning.rows import (
+    DefinitionJson,
     DefinitionRow,
     DefinitionTexts,
     accept_quarantined,
@@ -24,9 +25,16 @@ from paddock.plugins.tool_pinning.rows import (
 )
 from paddock.plugins.tool_pinning.scan.collisions import PluginNames
 from paddock.plugins.tool_pinning.scan.definition_text import scan_definitions
-from paddock.plugins.tool_pinning.scan.findings import ScanFinding
+from paddock.plugins.tool_pinning.scan.findings import HintJson, ScanFinding
 from paddock.plugins.tool_pinning.scan.scan import find_collisions, find_installed_names, listed_texts
 from paddock.store.database import Transaction
+
+
+class DefinitionReviewJson(DefinitionJson):
+    """A definition for review."""
+
+    difference: Annotated[list[str], "The lines in which it differs from the accepted definition."]
+    hints: list[HintJson]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +57,9 @@ class DefinitionReview:
         scan = scan_definitions(self.row.plugin, "", listed_texts([(self.row.kind, self.row.name, text)]))
         return scan.findings + find_collisions(scan, self.installed_names)
 
-    def to_value(self) -> dict[str, Any]:
+    def to_value(self) -> DefinitionReviewJson:
         hints = [finding.to_value() for finding in self.hints]
-        return self.row.to_value() | {"difference": list(self.difference), "hints": hints}
+        return {**self.row.to_value(), "difference": list(self.difference), "hints": hints}
 
 
 def review_definitions(store: PluginStore, plugin: str) -> list[DefinitionReview]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from paddock.manifest.model import Manifest, Prompt, Resource
 from paddock.plugins.dialects.envelope import is_mcp_server
@@ -17,6 +17,34 @@ from paddock.plugins.tool_pinning.rows import DefinitionRow, accepted_texts, def
 from paddock.store.database import Transaction
 
 
+class WithheldDefinitionJson(TypedDict):
+    """A definition that is withheld from use."""
+
+    kind: str
+    name: str
+    standing: DefinitionStatus
+    reason: str
+
+
+class ResourcesJson(TypedDict):
+    """The resources of a plugin, as its server describes them."""
+
+    name: str
+    known: Annotated[bool, "False for a server that never ran."]
+    resources: list[dict[str, Any]]
+    templates: list[dict[str, Any]]
+    withheld: list[WithheldDefinitionJson]
+
+
+class PromptsJson(TypedDict):
+    """The prompts of a plugin."""
+
+    name: str
+    known: Annotated[bool, "False for a server that never ran."]
+    prompts: list[dict[str, Any]]
+    withheld: list[WithheldDefinitionJson]
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentListing:
     """One plugin's resources or prompts. `known` is False for a server that never ran, whose documents are unknown."""
@@ -26,16 +54,30 @@ class DocumentListing:
     entries: Mapping[str, list[Any]]  # by key: resources, templates, prompts
     withheld: tuple[DefinitionRow, ...]
 
-    def to_value(self) -> dict[str, Any]:
+    def resources_to_json(self) -> ResourcesJson:
+        """Serialize a listing of `list_resources`."""
         return {
             "name": self.name,
             "known": self.known,
-            **self.entries,
-            "withheld": [
-                {"kind": row.kind, "name": row.name, "standing": row.standing.value, "reason": row.reason}
-                for row in self.withheld
-            ],
+            "resources": self.entries["resources"],
+            "templates": self.entries["templates"],
+            "withheld": self._withheld_to_json(),
         }
+
+    def prompts_to_json(self) -> PromptsJson:
+        """Serialize a listing of `list_prompts`."""
+        return {
+            "name": self.name,
+            "known": self.known,
+            "prompts": self.entries["prompts"],
+            "withheld": self._withheld_to_json(),
+        }
+
+    def _withheld_to_json(self) -> list[WithheldDefinitionJson]:
+        return [
+            {"kind": row.kind, "name": row.name, "standing": row.standing, "reason": row.reason}
+            for row in self.withheld
+        ]
 
 
 def list_resources(store: PluginStore, plugin: str) -> DocumentListing:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, NotRequired, TypedDict, cast
 
 from paddock.core.printable import printable
 from paddock.core.schema.problem_text import json_type
@@ -89,6 +89,17 @@ MAX_LINE_CHARS: Final = 2_000
 MAX_TEXT_CHARS: Final = 20_000
 
 
+class CallableParameterJson(TypedDict):
+    """A parameter of a callable, for people."""
+
+    name: str
+    type: str
+    required: bool
+    description: str
+    default: NotRequired[Any]
+    enum: NotRequired[list[Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class CallableParameter:
     """One parameter of a callable. `choices` are its allowed values, if the schema lists them."""
@@ -101,15 +112,18 @@ class CallableParameter:
     default: Any = None
     has_default: bool = False
 
-    def to_value(self) -> dict[str, Any]:
-        return {
+    def to_value(self) -> CallableParameterJson:
+        parameter: CallableParameterJson = {
             "name": self.name,
             "type": self.type,
             "required": self.required,
             "description": self.description,
-            **({"default": self.default} if self.has_default else {}),
-            **({"enum": list(self.choices)} if self.choices is not None else {}),
         }
+        if self.has_default:
+            parameter["default"] = self.default
+        if self.choices is not None:
+            parameter["enum"] = list(self.choices)
+        return parameter
 
 
 def visible_text(text: Any) -> str:

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, TypedDict
 
 from paddock.core.ids import PluginName, Tenant
+from paddock.core.member_types import DateTime
 from paddock.plugins.tool_pinning.diff import DefinitionDiff, PinnedDefinition
 from paddock.plugins.tool_pinning.normalize import RESOURCE, DefinitionStatus
 from paddock.store.database import Row, Transaction
 
 FIRST_USE = "first use"
 AS_LISTED = "as listed"  # new resources, and changed sizes, need no person
+
+
+class DefinitionJson(TypedDict):
+    """A definition that a plugin's server lists."""
+
+    kind: str
+    name: str
+    standing: DefinitionStatus
+    reason: Annotated[str, "Why it is not accepted."]
+    repair: str
+    hash: Annotated[str | None, "Of the accepted definition, as `sha256:…`."]
+    waiting_hash: Annotated[str | None, "Of the definition that the server lists now and that is not accepted."]
+    first_seen: DateTime
+    last_seen: DateTime
+    accepted_by: str
+    accepted_at: DateTime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +49,11 @@ class DefinitionRow:
     accepted_by: str
     accepted_at: str | None
 
-    def to_value(self) -> dict[str, Any]:
+    def to_value(self) -> DefinitionJson:
         return {
             "kind": self.kind,
             "name": self.name,
-            "standing": self.standing.value,
+            "standing": self.standing,
             "reason": self.reason,
             "repair": self.repair,
             "hash": self.hash,

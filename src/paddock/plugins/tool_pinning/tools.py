@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from paddock.core.errors import NotFound, Problem
 from paddock.core.printable import printable
@@ -27,14 +27,49 @@ from paddock.plugins.store.rows import VersionRow, find_version
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.tool_pinning.normalize import TOOL, DefinitionStatus
 from paddock.plugins.tool_pinning.offer import apply_manifest
-from paddock.plugins.tool_pinning.render import list_parameters, visible_text
+from paddock.plugins.tool_pinning.render import CallableParameterJson, list_parameters, visible_text
 from paddock.plugins.tool_pinning.rows import DefinitionRow, DefinitionTexts, definitions_of, texts_by_name, was_listed
-from paddock.plugins.tool_pinning.scan.findings import ScanFinding
+from paddock.plugins.tool_pinning.scan.findings import HintJson, ScanFinding
 from paddock.plugins.tool_pinning.scan.scan import PluginScan, load_scan
 from paddock.store.database import Transaction
 
 DECLARED = "declared"  # declared by its package, which was consented to
 NEVER_LISTED = "unmet"  # declared by its package; its server never ran
+
+
+class CallableJson(TypedDict):
+    """A callable of a plugin."""
+
+    name: str
+    call: Annotated[str, "The full name, for calls."]
+    title: str
+    description: str
+    standing: Annotated[str, "The status of its definition."]
+    reason: Annotated[str, "Why the definition is not accepted."]
+    accepted_by: str
+    effects: list[str]
+    recovery: str
+    probe: str
+    requires_approval: bool
+    required_scopes: list[str]
+    parameters: list[CallableParameterJson]
+    input_schema: Annotated[Mapping[str, Any] | bool | None, "A JSON Schema."]
+    output_schema: Annotated[Mapping[str, Any] | bool | None, "A JSON Schema."]
+
+
+class ToolJson(CallableJson):
+    """A callable of a plugin, with suspicious text in its definition."""
+
+    hints: list[HintJson]
+
+
+class ToolsJson(TypedDict):
+    """The callables of a plugin."""
+
+    name: str
+    known: Annotated[bool, "False for a server that never ran."]
+    tools: list[ToolJson]
+    hints: Annotated[list[HintJson], "Suspicious text outside of tools."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +87,7 @@ class PluginTools:
     texts: Mapping[str, DefinitionTexts] | None = None  # definitions of a server's tools, by name
     scan: PluginScan | None = None  # the input for suspicious-text findings
 
-    def to_value(self) -> dict[str, Any]:
+    def to_value(self) -> ToolsJson:
         findings = self.scan_findings()
         plugin_findings = [finding.to_value() for finding in findings if finding.kind != TOOL]
         return {"name": self.name, "known": self.known, "tools": list(self.values(findings)), "hints": plugin_findings}
@@ -61,16 +96,16 @@ class PluginTools:
         """Return the suspicious-text findings."""
         return self.scan.find_all() if self.scan is not None else ()
 
-    def values(self, findings: Iterable[ScanFinding] = ()) -> Iterator[dict[str, Any]]:
+    def values(self, findings: Iterable[ScanFinding] = ()) -> Iterator[ToolJson]:
         """Yield each callable as data, in declaration order or by name, with its findings."""
-        findings_by_tool: dict[str, list[dict[str, Any]]] = {}
+        findings_by_tool: dict[str, list[HintJson]] = {}
         for finding in findings:
             if finding.kind == TOOL:
                 findings_by_tool.setdefault(finding.name, []).append(finding.to_value())
         for value in self._values():
-            yield value | {"hints": findings_by_tool.get(value["name"], [])}
+            yield {**value, "hints": findings_by_tool.get(value["name"], [])}
 
-    def _values(self) -> Iterator[dict[str, Any]]:
+    def _values(self) -> Iterator[CallableJson]:
         if self.texts is None or not self.known:
             standing = DECLARED if self.texts is None else NEVER_LISTED
             for spec in self.manifest.callables:
@@ -91,7 +126,7 @@ class PluginTools:
         schema = next((value["output_schema"] for value in self.values() if value["name"] == name), None)
         return [] if schema is None else compile_schema(schema).errors(result_value(self.manifest, result))
 
-    def _listed_value(self, row: DefinitionRow, texts: DefinitionTexts) -> dict[str, Any]:
+    def _listed_value(self, row: DefinitionRow, texts: DefinitionTexts) -> CallableJson:
         """Describe a server's tool: its quarantined definition, if there is one, else the accepted one."""
         text = texts.waiting or texts.accepted
         raw: Any = json.loads(text) if text else {}
@@ -105,7 +140,7 @@ class PluginTools:
 
     def _callable_value(
         self, spec: CallableSpec, standing: str, name: str = "", reason: str = "", accepted_by: str = ""
-    ) -> dict[str, Any]:
+    ) -> CallableJson:
         input_schema = load_schema(spec.input_schema, self.root) if spec.input_schema is not None else None
         output_schema = load_schema(spec.output_schema, self.root) if spec.output_schema is not None else None
         is_whole_plugin = spec.form is CallableForm.WHOLE and spec is self.manifest.whole
@@ -170,7 +205,7 @@ def _parse_tool(raw: Any) -> CallableSpec | None:
 _MAX_NAMES_LISTED = 12
 
 
-def find_callable(store: PluginStore, name: str) -> tuple[str, dict[str, Any]]:
+def find_callable(store: PluginStore, name: str) -> tuple[str, ToolJson]:
     """Return the plugin that a full name begins with, and the callable that the rest names.
 
     A plugin's own name is enough if it has a single callable.

@@ -9,6 +9,8 @@ from paddock.approvals.answer import REACHES, SCOPES, RememberChoice
 from paddock.core.errors import Invalid, Problem
 from paddock.manifest.capability import Capability, InvalidCapability, parse_capability
 
+MAX_GRANTS = 200  # in one request
+
 
 def parse_grants(body: Mapping[str, Any]) -> list[Capability]:
     """Parse the capabilities in `grant`.

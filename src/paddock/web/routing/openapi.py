@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from paddock.gate.idempotency.states import MAX_KEY_CHARS
 from paddock.web.routing.error_formats import PROBLEM_FORMAT, SHU_FORMAT, ErrorFormat
@@ -18,9 +18,8 @@ from paddock.web.routing.route import (
     ExtraResponse,
     response_type,
 )
-from paddock.web.routing.schema import TEXT
 from paddock.web.routing.typed_schema import Schema, SchemaComponents
-from paddock.web.routing.validation import ParameterSpec, to_parameter_spec
+from paddock.web.routing.validation import TEXT, ParameterSpec, to_parameter_spec
 from paddock.web.security.cookies import SESSION_COOKIE
 
 _PATH_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
@@ -70,7 +69,7 @@ _ERROR_HEADERS: dict[int, dict[str, Any]] = {
 _SHU_INTERNAL_ERROR_TEXT = "Internal error, or the plugin's result violates its own schema: `output_validation_error`."
 
 
-def build_openapi(endpoints: Sequence[ApiRoute], legacy: Mapping[str, Schema], version: str) -> dict[str, Any]:
+def build_openapi(endpoints: Sequence[ApiRoute], version: str) -> dict[str, Any]:
     """Build the OpenAPI document."""
     components = SchemaComponents()
     paths: dict[str, Any] = {}
@@ -84,7 +83,7 @@ def build_openapi(endpoints: Sequence[ApiRoute], legacy: Mapping[str, Schema], v
         "tags": [{"name": name} for name in dict.fromkeys(_tag(endpoint) for endpoint in endpoints)],
         "paths": paths,
         "components": {
-            "schemas": {**legacy, **components.schemas},
+            "schemas": components.schemas,
             "responses": error_responses,
             "securitySchemes": {
                 "key": {"type": "http", "scheme": "bearer", "description": "An API key: `paddock apikey add`."},
@@ -119,9 +118,10 @@ def _operation(endpoint: ApiRoute, components: SchemaComponents) -> dict[str, An
         "security": [] if endpoint.access is ANYBODY else [{"key": []}, {"session": []}],
         "description": f"For {endpoint.access.value}.",
     }
-    if endpoint.request_schema is not None:
+    if endpoint.request_body is not None and endpoint.request_schema is not None:
+        description = endpoint.request_body.description
         operation["requestBody"] = {
-            **({"description": endpoint.body_description} if endpoint.body_description else {}),
+            **({"description": description} if description else {}),
             "required": bool(endpoint.request_schema.get("required")),
             "content": {JSON: {"schema": endpoint.request_schema}},
         }
@@ -171,9 +171,7 @@ def _responses(endpoint: ApiRoute, components: SchemaComponents) -> dict[str, An
 
 
 def _success_responses(endpoint: ApiRoute, components: SchemaComponents) -> dict[str, Any]:
-    body_type = (
-        response_type(endpoint.handler) if endpoint.media_type == JSON and not endpoint.response_schema else None
-    )
+    body_type = response_type(endpoint.handler) if endpoint.media_type == JSON else None
     responses: dict[str, Any] = {}
     for status, media_type, description, response_body in (
         ExtraResponse(endpoint.status, endpoint.media_type, endpoint.response_description, body_type),
@@ -181,17 +179,12 @@ def _success_responses(endpoint: ApiRoute, components: SchemaComponents) -> dict
     ):
         response = responses.setdefault(str(status), {"description": description, "content": {}})
         if media_type == JSON:
-            if response_body is None:
-                schema = endpoint.response_schema
-            else:
-                legacy = isinstance(response_body, dict)
-                schema = cast("Schema", response_body) if legacy else components.schema_of(response_body)
-            response["content"][media_type] = {"schema": schema}
+            response["content"][media_type] = {"schema": components.schema_of(response_body)}
+        elif media_type == EVENT_STREAM:
+            response["content"][media_type] = {"schema": {**TEXT, "description": description}}
         elif media_type:
-            schema = components.schema_of(str if media_type.startswith("text/") else bytes)
-            if media_type == EVENT_STREAM:
-                schema = {**schema, "description": description}
-            response["content"][media_type] = {"schema": schema}
+            text_or_bytes = str if media_type.startswith("text/") else bytes
+            response["content"][media_type] = {"schema": components.schema_of(text_or_bytes)}
     return responses
 
 

@@ -30,9 +30,8 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.web.request_headers import request_headers
 from paddock.web.routing.body import JSON
 from paddock.web.routing.error_formats import ErrorFormat, error_format_at
-from paddock.web.routing.schema import BOOLEAN_TEXT
 from paddock.web.routing.typed_schema import Schema, body_schema
-from paddock.web.routing.validation import ParameterSpec, RequestValidator, to_parameter_spec
+from paddock.web.routing.validation import BOOLEAN_TEXT, ParameterSpec, RequestValidator, to_parameter_spec
 from paddock.web.security.authenticate import Caller
 from paddock.web.sse import revalidate_stream
 
@@ -131,10 +130,7 @@ class ApiRoute:
     query: Mapping[str, str | ParameterSpec] = field(default_factory=dict[str, "str | ParameterSpec"])
     allow_unknown_query: bool = False  # whether unknown parameters are ignored
     headers: Mapping[str, ParameterSpec] = field(default_factory=dict[str, ParameterSpec])  # those the handler reads
-    body_description: str = ""  # describes the request body, if any
-    request_schema: Schema | None = None  # checked before the handler, which calls `validated_body`
     request_body: RequestBody[Any] | None = None  # validated before the handler runs
-    response_schema: Schema | None = None
     status: int = 200
     media_type: str = JSON  # empty if the response has no body
     extra_responses: tuple[ExtraResponse, ...] = ()  # other success responses
@@ -143,13 +139,12 @@ class ApiRoute:
     prefix: str = API_PREFIX
     allow_impersonation: bool = False  # see `request_context.py`
     access: Access = MEMBER
+    request_schema: Schema | None = field(init=False, repr=False, compare=False)
     validator: RequestValidator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.request_body is not None:
-            body = self.request_body
-            object.__setattr__(self, "request_schema", body_schema(body.body_type, body.example))
-            object.__setattr__(self, "body_description", body.description)
+        body = self.request_body
+        object.__setattr__(self, "request_schema", body and body_schema(body.body_type, body.example))
         query = {name: to_parameter_spec(spec) for name, spec in self.query.items()}
         object.__setattr__(self, "validator", RequestValidator(query, self.headers, self.request_schema))
 
@@ -209,10 +204,6 @@ async def _still_allowed(access: Access, request: Request) -> bool:
     except PaddockError:
         return False
     return access.allows(caller) and caller == request.state.caller
-
-
-def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(value, default=str), status, headers, JSON)
 
 
 def response_type(handler: Handler) -> Any:

@@ -14,7 +14,12 @@ from paddock.core.printable import printable
 from paddock.core.schema.compile import CompiledSchema, compile_trusted
 from paddock.web.request_headers import request_headers
 from paddock.web.routing.body import read_json_object
-from paddock.web.routing.schema import TEXT, Schema
+from paddock.web.routing.typed_schema import Schema
+
+# Schemas of query parameters and headers.
+TEXT: Schema = {"type": "string"}
+NON_NEGATIVE_INT: Schema = {"type": "integer", "minimum": 0}
+BOOLEAN_TEXT: Schema = {"type": "string", "enum": ["1", "true", "yes", "0", "false", "no"]}
 
 _Body = TypeVar("_Body")
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -123,10 +128,10 @@ class _ParamSet:
         )
 
 
-def validated_body(request: Request, body_type: type[_Body] = dict[str, Any]) -> _Body:
+def validated_body(request: Request, body_type: type[_Body]) -> _Body:
     """Return the body that `RequestValidator.check_body` has stored, as the type of the route's `request_body`."""
     del body_type
     return request.scope["state"]["body"]
 
 
-AFTER_PARAM = ParameterSpec("Go on after the event with this id.", {"type": "integer", "minimum": 0})
+AFTER_PARAM = ParameterSpec("Go on after the event with this id.", NON_NEGATIVE_INT)

@@ -88,7 +88,8 @@ class ApprovalPages:
             tools = (await self._host.plugins.features.tools(str(preview.get("plugin", "")), tenant=tenant))["tools"]
         except PaddockError:
             return None
-        return next((tool["input_schema"] for tool in tools if tool["name"] == preview.get("callable")), None)
+        schema = next((tool["input_schema"] for tool in tools if tool["name"] == preview.get("callable")), None)
+        return schema if isinstance(schema, Mapping) else None
 
     async def answer(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)

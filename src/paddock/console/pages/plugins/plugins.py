@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -75,7 +75,7 @@ class PluginPages:
             permitted = await self._host.calls.permitted_plugins.plugin(name, context)
             return render_page(request, "plugin_offered.html", {"plugin": permitted})
         plugin = await self._host.plugins.inventory.show(name, context.tenant)
-        runtime: dict[str, Any] = plugin["runtime"] or {}
+        runtime: Mapping[str, Any] = plugin["runtime"] or {}
         status_text, mood = plugin_status(plugin["state"], runtime, given_up=plugin["given_up"])
         values: dict[str, Any] = {"plugin": plugin, "runtime": runtime, "words": status_text, "mood": mood}
         values["trust"] = trust_text(plugin["signature"])

@@ -10,9 +10,10 @@ import json
 import os
 from collections import deque
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from paddock.core.ids import DEFAULT_TENANT
+from paddock.core.member_types import DateTime
 
 MAX_LOG_FILE_BYTES = 1024 * 1024
 _ROTATED_SUFFIX = ".1"
@@ -91,10 +92,17 @@ def remove_log_files(directory: Path, plugin: str) -> None:
             file.unlink(missing_ok=True)
 
 
-def read_last_lines(directory: Path, name: str, count: int) -> list[dict[str, Any]]:
+class LogLineJson(TypedDict):
+    """A line of a plugin's log."""
+
+    at: DateTime
+    line: str
+
+
+def read_last_lines(directory: Path, name: str, count: int) -> list[LogLineJson]:
     """Read the last lines of a log, oldest first; works without a daemon."""
     path = log_path(directory, name)
-    entries: deque[dict[str, Any]] = deque(maxlen=count)
+    entries: deque[LogLineJson] = deque(maxlen=count)
     for file in (path.with_name(path.name + _ROTATED_SUFFIX), path):
         with contextlib.suppress(OSError), file.open("rb") as lines:
             for line in lines:

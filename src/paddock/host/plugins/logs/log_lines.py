@@ -76,7 +76,7 @@ def _record_lines(record: Mapping[str, Any]) -> list[str]:
     return [first, *(printable(step, _MAX_LINE_CHARS) for step in steps[-_MAX_TRACEBACK_LINES:])]
 
 
-def expand_record(entry: dict[str, Any]) -> dict[str, Any]:
+def expand_record(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """Add level, message and fields to a log entry if its line is a record of the SDK."""
     record = _parse_record(str(entry.get("line", "")))
     if record is None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.host.plugins.logs.log_files import log_name
+from paddock.host.plugins.logs.log_files import LogLineJson, log_name
 from paddock.host.plugins.logs.plugin_logs import PluginLogs
 from paddock.host.plugins.pubsub import Subscription
 from paddock.plugins.store.lookup import resolve_name
@@ -24,7 +22,7 @@ class PluginLogReader:
         self._views = views
         self._logs = logs
 
-    async def read_last(self, name: str, *, tenant: Tenant = DEFAULT_TENANT, lines: int = 50) -> list[dict[str, Any]]:
+    async def read_last(self, name: str, *, tenant: Tenant = DEFAULT_TENANT, lines: int = 50) -> list[LogLineJson]:
         """Return the last lines that a tenant's plugin wrote, oldest first.
 
         Raises:
@@ -33,7 +31,7 @@ class PluginLogReader:
         """
         return await self._logs.read_last(await self._log_name(name, tenant), lines)
 
-    async def follow(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Subscription[dict[str, Any]]:
+    async def follow(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Subscription[LogLineJson]:
         """Follow new log lines, starting when this is awaited, not at the first read. Raises as `read_last` does."""
         return self._logs.follow(await self._log_name(name, tenant))
 

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 
@@ -27,7 +27,7 @@ from paddock.core.events.event import Event, EventSink
 from paddock.core.events.plugin_runtime import PluginStorageDenied
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.printable import printable
-from paddock.host.plugins.logs.log_files import LogFiles, log_name, read_last_lines
+from paddock.host.plugins.logs.log_files import LogFiles, LogLineJson, log_name, read_last_lines
 from paddock.host.plugins.pubsub import PubSub, Subscription
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class PluginLogs:
         self._directory = directory
         self._clock = clock
         self._files = LogFiles(directory)
-        self._followers: PubSub[dict[str, Any]] = PubSub(MAX_FOLLOWER_LINES)
+        self._followers: PubSub[LogLineJson] = PubSub(MAX_FOLLOWER_LINES)
         self._condition = threading.Condition()  # guards the next three attributes
         self._pending: dict[str, _PendingLines] = {}
         self._jobs: list[partial[None]] = []
@@ -69,7 +69,10 @@ class PluginLogs:
 
     def write(self, name: str, line: str) -> None:
         """Queue one line for writing and publish it to followers. Does not wait. Control characters are escaped."""
-        entry = {"at": self._clock.now().isoformat(), "line": printable(line, _MAX_ESCAPE_CHARS * len(line))}
+        entry: LogLineJson = {
+            "at": self._clock.now().isoformat(),
+            "line": printable(line, _MAX_ESCAPE_CHARS * len(line)),
+        }
         self._followers.publish(name, entry)
         data = _encode_line(entry)
         with self._condition:
@@ -84,11 +87,11 @@ class PluginLogs:
             pending.size += len(data)
             self._condition.notify()
 
-    def follow(self, name: str) -> Subscription[dict[str, Any]]:
+    def follow(self, name: str) -> Subscription[LogLineJson]:
         """Follow the lines that are written from now on."""
         return self._followers.subscribe(name)
 
-    async def read_last(self, name: str, count: int) -> list[dict[str, Any]]:
+    async def read_last(self, name: str, count: int) -> list[LogLineJson]:
         """Read the last lines, oldest first, including everything that was written before this call.
 
         Raises:
@@ -171,7 +174,7 @@ def _run_job(result: Future[T], job: Callable[[], T]) -> None:
         result.set_exception(error)  # the waiter gets it; the thread goes on
 
 
-def _encode_line(entry: dict[str, Any]) -> bytes:
+def _encode_line(entry: LogLineJson) -> bytes:
     return json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 

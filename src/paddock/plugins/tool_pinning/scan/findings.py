@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict, TypeVar
 
 from paddock.core.printable import printable
 from paddock.manifest.definition_flags import DefinitionFlag
@@ -20,6 +20,17 @@ MAX_FINDINGS_PER_FLAG = 3  # in one definition: more add nothing, and must not c
 EXCERPT_CONTEXT_CHARS = 24  # characters shown before and after the match
 
 
+class HintJson(TypedDict):
+    """Suspicious text in a plugin's definitions, for a person to judge."""
+
+    kind: Annotated[str, "The kind of definition: `tool`, `prompt`, …, or `plugin`."]
+    name: str
+    flag: DefinitionFlag
+    where: Annotated[str, "The place in the definition."]
+    words: Annotated[str, "The quoted text, with invisible characters escaped."]
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class ScanFinding:
     """One suspicious text or name in one definition."""
@@ -31,8 +42,15 @@ class ScanFinding:
     words: str  # the quoted text with invisible characters escaped; empty if the name says it all
     why: str
 
-    def to_value(self) -> dict[str, Any]:
-        return asdict(self) | {"flag": self.flag.value}
+    def to_value(self) -> HintJson:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "flag": self.flag,
+            "where": self.where,
+            "words": self.words,
+            "why": self.why,
+        }
 
     def __str__(self) -> str:
         return format_finding(self.to_value())
