@@ -15,13 +15,14 @@ TABLES = {
     name: table
     for name, table in vars(error_mapping).items()
     if isinstance(table, Mapping) and all(isinstance(key, Category) for key in table)
+    if name != "RETRYABLE_ERROR_TYPES"  # a few exceptions to ERROR_TYPES
 }
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
 @pytest.mark.parametrize("category", Category)
 def test_every_category_has_a_row_in_every_table(name: str, category: Category) -> None:
-    assert len(TABLES) == 8
+    assert len(TABLES) == 7
     assert category in TABLES[name]
 
 
