@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, NotRequired, TypedDict
 
@@ -16,7 +16,7 @@ from paddock.host.calls.caller_view import OfferedPluginJson, PluginSummaryJson
 from paddock.host.host import Host
 from paddock.host.plugins.inventory import InstalledPluginJson, PluginJson
 from paddock.host.plugins.lifecycle import DisabledPluginJson, EnabledPluginJson
-from paddock.host.plugins.logs.log_files import LogLineJson
+from paddock.host.plugins.logs.log_files import LogLineJson, one_of_lines
 from paddock.web.request_context import call_context, is_tenant_operator, request_tenant
 from paddock.web.routing.body_parsers import MAX_GRANTS, parse_grants
 from paddock.web.routing.route import (
@@ -189,7 +189,7 @@ class PluginRoutes:
         # Subscribe before reading the stored lines, so that none is missed in between; duplicates are skipped.
         async with aclosing(await self._host.plugins.logs.follow(name, tenant)) as following:
             stored = await self._host.plugins.logs.read_last(name, tenant=tenant, lines=count)
-            following.skip_known(_is_one_of(stored))
+            following.skip_known(one_of_lines(stored))
             for line in stored:
                 yield ServerSentEvent(line, "line")
             del stored
@@ -206,9 +206,3 @@ class PluginRoutes:
             yield ServerSentEvent({"plugin": name}, "following")  # nothing is missed from here on
             async for notification in following:
                 yield ServerSentEvent(notification, "notification")
-
-
-def _is_one_of(lines: list[LogLineJson]) -> Callable[[LogLineJson], bool]:
-    """Return a predicate that tells whether a line is one of `lines`."""
-    known = {(line["at"], line["line"]) for line in lines}
-    return lambda line: (line["at"], line["line"]) in known

@@ -15,7 +15,7 @@ from paddock.manifest.rules.field_rules import check_callable_name, check_no_aut
 from paddock.manifest.syntax.fields import Fields, ProblemReport
 from paddock.manifest.syntax.python_source import parse_python_source, read_literal
 
-MAX_SOURCE_BYTES: Final = 4 * 1024 * 1024  # characters of Python read per manifest
+MAX_SOURCE_CHARS: Final = 4 * 1024 * 1024  # read per manifest
 MAX_ACTIONS: Final = 100  # per class
 
 
@@ -26,7 +26,7 @@ class ShuSources:
         self._report = report
         self._fields = fields
         self._files = files
-        self._bytes_left = MAX_SOURCE_BYTES
+        self._chars_left = MAX_SOURCE_CHARS
         self._modules: dict[str, _ParsedModule] = {}
         self._schemas: dict[str, JsonObject | None] = {}  # target -> result of its get_schema
 
@@ -76,11 +76,11 @@ class ShuSources:
         return None
 
     def _parse_module(self, name: str, module: str) -> _ParsedModule:
-        source = self._files.module_source(module) if self._bytes_left > 0 else None
+        source = self._files.module_source(module) if self._chars_left > 0 else None
         if source is None:
             return _ParsedModule("")
         where, text = source
-        self._bytes_left -= len(text)
+        self._chars_left -= len(text)
         try:
             tree = parse_python_source(where, text)
         except Invalid as error:

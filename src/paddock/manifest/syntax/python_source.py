@@ -23,7 +23,7 @@ from paddock.manifest.syntax.document import (
 
 MANIFEST_VARIABLE = "PLUGIN_MANIFEST"
 # A syntax tree takes some hundred times the memory of its source.
-MAX_SOURCE_BYTES = 256 * 1024
+MAX_SOURCE_CHARS = 256 * 1024
 
 _EXPRESSION_TEXT: dict[type[ast.expr], str] = {
     ast.Call: "a call",
@@ -95,9 +95,9 @@ def parse_python_source(name: str, text: str) -> ast.Module:
     Raises:
         Invalid: not Python, too large, or nested beyond the parser's limit.
     """
-    if len(text) > MAX_SOURCE_BYTES:
+    if len(text) > MAX_SOURCE_CHARS:
         raise invalid_file_error(
-            name, f"is larger than {MAX_SOURCE_BYTES // 1024} KiB", hint="shorten it", code="too_large"
+            name, f"is larger than {MAX_SOURCE_CHARS // 1024} KiB", hint="shorten it", code="too_large"
         )
     try:
         with warnings.catch_warnings():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -15,6 +15,7 @@ from paddock.console.page import Page, render_page
 from paddock.console.templates import render
 from paddock.core.ids import Tenant
 from paddock.host.host import Host
+from paddock.host.plugins.logs.log_files import one_of_lines
 from paddock.host.plugins.logs.log_lines import LOG_LEVELS, LogFilter, LogLine, parse_log_line
 from paddock.web.request_context import call_context
 from paddock.web.routing.route import OPERATOR, path_param
@@ -82,7 +83,7 @@ class PluginLogPages:
         # Subscribe before reading the stored lines, so that none is missed in between; duplicates are skipped.
         async with aclosing(await self._host.plugins.logs.follow(name, tenant)) as following:
             stored = await self._host.plugins.logs.read_last(name, tenant=tenant, lines=MAX_SHOWN_LINES)
-            following.skip_known(_is_one_of(stored))
+            following.skip_known(one_of_lines(stored))
             for line in map(parse_log_line, stored):
                 if line.at > after and log_filter.matches(line):
                     yield _LogLineEvent(line)
@@ -124,12 +125,6 @@ def _parse_log_filter(request: Request) -> LogFilter:
 
 def _is_filtered(log_filter: LogFilter) -> bool:
     return bool(log_filter.text or log_filter.level)
-
-
-def _is_one_of(stored: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], bool]:
-    """Return a predicate that tells whether a line is one of these."""
-    known = {(entry["at"], entry["line"]) for entry in stored}
-    return lambda entry: (entry["at"], entry["line"]) in known
 
 
 def _filter_lines(stored: Iterable[Mapping[str, Any]], log_filter: LogFilter) -> list[LogLine]:

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 from collections import deque
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypedDict
 
@@ -97,6 +98,12 @@ class LogLineJson(TypedDict):
 
     at: DateTime
     line: str
+
+
+def one_of_lines(lines: Iterable[LogLineJson]) -> Callable[[LogLineJson], bool]:
+    """Return a predicate that tells whether a line is one of `lines`."""
+    known = {(line["at"], line["line"]) for line in lines}
+    return lambda line: (line["at"], line["line"]) in known
 
 
 def read_last_lines(directory: Path, name: str, count: int) -> list[LogLineJson]:
