@@ -15,7 +15,7 @@ from paddock.core.action import SENTENCES, Action, ActionKind, action_kinds, tem
 
 def unknown_words(command_line: str) -> list[str]:
     """What the command tree does not know of a command line, and the arguments that it misses."""
-    found = addressed(command_line)
+    found = addressed(command_line[command_line.index("paddock ") :])
     if found is None:
         return shlex.split(command_line)
     names, command, words = found

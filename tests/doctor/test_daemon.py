@@ -29,7 +29,7 @@ def looked(paddock: Paddock, code: int = 0) -> dict[str, Any]:
 def test_a_home_without_a_daemon_is_fine_and_how_to_start_one_is_said(paddock: Paddock) -> None:
     found = looked(paddock)
 
-    assert (found["status"], found["found"]) == ("ok", "none runs for this home; paddock serve starts one")
+    assert (found["status"], found["found"]) == ("ok", "none runs for this home: paddock serve")
     assert not paddock.home.exists()
 
 
@@ -76,5 +76,5 @@ def test_many_plugins_that_do_not_run_are_all_named_and_the_line_to_type_stays_s
     found = evaluate_plugins([{"name": f"plugin-{index}", "runtime": failed} for index in range(40)])
 
     assert (found.status, len(found.details)) == (CheckStatus.WARN, 40)
-    assert found.fix.count("paddock plugin show") == 10
+    assert [action.kind for action in found.actions].count("plugin.show") == 10
     assert all(line.isprintable() for line in text_lines([found]))

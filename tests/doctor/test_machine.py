@@ -22,6 +22,7 @@ from paddock.cage.bounded_process import ProcessLimits, run_bounded
 from paddock.cage.cgroups.discovery import CgroupView, find_locations
 from paddock.cage.probe import diagnose_bwrap, diagnose_namespace
 from paddock.cli.main import COMMANDS
+from paddock.core.action import Action
 from paddock.host.doctor.cage_checks import (
     check_bubblewrap,
     check_cage_launch,
@@ -273,7 +274,7 @@ def test_modified_plugins_are_a_finding_with_the_line_that_restores_them(tmp_pat
     (paddock.trees / "notes" / "1.0.0" / "run.sh").write_text("#!/bin/sh\n")
     found = look(paddock.home)["plugins"]
     assert (found.status, found.code) == (CheckStatus.WARN, "plugin.modified")
-    assert found.fix == "paddock plugin repair notes"
+    assert found.actions == (Action.of("plugin.repair", plugin="notes"),)
     assert "notes" in found.found
 
 
@@ -295,7 +296,7 @@ def test_looks_side_by_side_do_not_lock_each_other_out_of_a_store_that_has_to_be
     database.parent.mkdir(parents=True, mode=0o700)
     database.touch(0o600)
     found = look(tmp_path / "home")
-    assert [name for name, one in found.items() if "could not be looked at" in one.found] == []
+    assert [name for name, one in found.items() if "could not be checked" in one.found] == []
 
 
 def test_the_report_fits_a_narrow_terminal_and_keeps_lines_to_type_whole() -> None:
@@ -405,5 +406,6 @@ def test_the_report_says_why_and_what_to_type_only_where_something_is_wrong() ->
     assert to_json(checks)["ok"] is True
     assert to_json(checks)["checks"][1] == {
         "name": "bcd", "status": "warn", "found": "hm", "why": "because", "fix": "type this", "code": "", "details": [],
+        "actions": [],
     }  # fmt: skip
     assert exit_status(checks) == 0

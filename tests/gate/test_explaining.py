@@ -11,6 +11,7 @@ from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by, outc
 
 from fixtures.commands import Paddock
 from paddock.approvals.answer import RememberChoice
+from paddock.core.action import Action
 from paddock.core.call import Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Denied, NotFound, PaddockError
@@ -52,7 +53,7 @@ async def denied(host: Host, name: str, by: Principal) -> str:
     """The id of a call that the rules deny."""
     with pytest.raises(Denied) as refused:
         await host.call(name, {}, context=made_by(by))
-    assert refused.value.hint == f"paddock explain {refused.value.details['call_id']}"
+    assert refused.value.action == Action.of("call.explain", call=refused.value.details["call_id"])
     return refused.value.details["call_id"]
 
 

@@ -192,7 +192,8 @@ def test_a_slip_in_the_name_of_a_plugin_is_answered_with_the_one_that_was_probab
     answer = served.ask("POST", "/plugins/web_serach/execute", {"params": {"query": "oats"}})
 
     assert (answer.status, answer.body["code"]) == (404, "plugin.not_enabled")
-    assert answer.body["hint"].startswith("did you mean 'web_search'? If not: paddock plugin enable web_serach")
+    assert answer.body["hint"].startswith("did you mean 'web_search'?")
+    assert answer.body["action"] == {"kind": "plugin.enable", "arguments": {"plugin": "web_serach"}}
 
 
 @pytest.mark.req("S-21", "pending with a preview")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from paddock.core.action import Action
 from paddock.core.errors import PluginError
 from paddock.core.ids import PluginName
 from paddock.manifest.model import CallableForm, CallableSpec
@@ -29,36 +30,42 @@ REACHING = [
 ]
 
 
-def hint_for(words: str) -> str:
+def advice_for(words: str) -> tuple[str, Action | None]:
     raw: dict[str, Any] = {"isError": True, "content": [{"type": "text", "text": words}]}
     with pytest.raises(PluginError) as failed:
         parse_call_result(PluginName("server"), CallableSpec("store", CallableForm.TOOL), raw)
     assert str(failed.value) == words
-    return failed.value.hint
+    return failed.value.hint, failed.value.action
+
+
+def upgrade(capability: str, argument: str = "") -> Action:
+    return Action.of("plugin.upgrade", plugin="server", argument=argument, capabilities=(capability,))
 
 
 @pytest.mark.parametrize("words", WRITING)
 def test_a_tool_that_could_not_write_is_answered_with_where_it_may(words: str) -> None:
-    assert "paddock plugin upgrade server --capability write:fs:FOLDER" in hint_for(words)
-    assert "paddock plugin show server" in hint_for(words)
+    assert advice_for(words)[1] == upgrade("write:fs:FOLDER")
+    assert "it may write only to the paths that it was granted" in advice_for(words)[0]
 
 
 @pytest.mark.parametrize("words", REACHING)
 def test_a_tool_that_could_not_reach_a_host_is_answered_with_what_it_may_reach(words: str) -> None:
-    assert "paddock plugin upgrade server --capability net:HOST:PORT" in hint_for(words)
+    assert advice_for(words)[1] == upgrade("net:HOST:PORT")
 
 
 @pytest.mark.parametrize(
-    ("words", "more"),
+    ("words", "action"),
     [
-        ("ENOENT: no such file or directory, open '/srv/x'", "--capability read:fs:FOLDER"),
-        ("[Errno 2] No such file or directory: '/srv/x'", "--capability read:fs:FOLDER"),
-        ("Access denied - path outside allowed directories: /srv/x", "--arg FOLDER --capability write:fs:FOLDER"),
+        ("ENOENT: no such file or directory, open '/srv/x'", upgrade("read:fs:FOLDER")),
+        ("[Errno 2] No such file or directory: '/srv/x'", upgrade("read:fs:FOLDER")),
+        ("Access denied - path outside allowed directories: /srv/x", upgrade("write:fs:FOLDER", "FOLDER")),
     ],
 )
-def test_a_tool_that_did_not_find_a_file_is_answered_with_the_line_that_shows_it_more(words: str, more: str) -> None:
-    assert f"paddock plugin upgrade server {more}" in hint_for(words)
+def test_a_tool_that_did_not_find_a_file_is_answered_with_the_upgrade_that_grants_more(
+    words: str, action: Action
+) -> None:
+    assert advice_for(words)[1] == action
 
 
 def test_a_tool_that_failed_for_a_reason_of_its_own_has_no_hint_of_ours() -> None:
-    assert hint_for("no such entity: Ada; the connection to her is lost") == ""
+    assert advice_for("no such entity: Ada; the connection to her is lost") == ("", None)

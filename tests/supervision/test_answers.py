@@ -19,7 +19,7 @@ from paddock.runtime.errors import to_paddock_error
 )
 def test_a_failure_of_its_code_names_the_plugin_and_where_the_rest_is(said: str, told: str) -> None:
     shown = error_to_json(to_paddock_error("notes", RpcError(-32603, said)))
-    assert (shown["message"], shown["hint"]) == (told, "see what it wrote: paddock plugin logs notes")
+    assert (shown["message"], shown["action"]) == (told, {"kind": "plugin.logs", "arguments": {"plugin": "notes"}})
     assert (shown["code"], shown["details"]) == ("plugin_error", {"plugin": "notes", "rpc_code": -32603})
 
 

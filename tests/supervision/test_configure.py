@@ -10,6 +10,7 @@ from tests.fixtures.paced_loop import hurrying, paced
 from tests.supervision.stage import Actor, Stage
 from tests.supervision.witness import UNASKED, next_life, told
 
+from paddock.core.action import Action
 from paddock.core.errors import NotFound, PluginError, TimedOut
 from paddock.core.events.plugin_runtime import PluginCrashed
 from paddock.runtime.lifecycle import PluginState
@@ -107,4 +108,4 @@ async def test_a_plugin_that_nobody_enabled_cannot_be_told_anything(stage: Stage
     await stage.supervisor.disable(actor.key)
     with pytest.raises(NotFound, match="actor is not enabled") as unknown:
         await stage.supervisor.configure(actor.key, {})
-    assert unknown.value.hint == "paddock plugin enable actor"
+    assert unknown.value.action == Action.of("plugin.enable", plugin="actor")

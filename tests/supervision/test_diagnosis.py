@@ -10,6 +10,7 @@ from tests.supervision.stage import Stage
 from tests.supervision.witness import fallen
 
 from paddock.cage.spec import ProcessExit
+from paddock.core.action import Action
 from paddock.core.ids import PluginName
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest
 from paddock.runtime.diagnosis import Diagnosis, diagnose_exit, grant_advice
@@ -84,8 +85,8 @@ def test_a_server_that_can_declare_nothing_is_given_more_by_the_line_in_the_advi
     runtime = CommandRuntime(("environment:files", "/srv/share"), "mcp")
     server = Manifest(name=PluginName("files"), version="1.0.0", dialect=Dialect.MCP, description="", runtime=runtime)
     said = ["Error: ENOENT: no such file or directory, stat '/srv/share'"]
-    diagnosis = diagnose_exit("files", ProcessExit(1), said, answered=False, how=grant_advice(server))
-    assert "paddock plugin upgrade files --capability read:fs:/srv/share" in diagnosis.hint
+    diagnosis = diagnose_exit("files", ProcessExit(1), said, answered=False, advice=grant_advice(server))
+    assert diagnosis.action == Action.of("plugin.upgrade", plugin="files", capabilities=("read:fs:/srv/share",))
 
 
 @pytest.mark.parametrize("error", ["SyntaxError: invalid syntax", "IndentationError: unexpected indent"])

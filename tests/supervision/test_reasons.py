@@ -11,6 +11,7 @@ from tests.supervision.stage import Stage, open_stage
 from tests.supervision.witness import on_call, runs_again
 
 from paddock.cage.spec import MIB, ResourceLimits
+from paddock.core.action import Action
 from paddock.core.error_mapping import error_to_json
 from paddock.core.errors import Failed, Unavailable
 from paddock.core.events.plugin_runtime import PluginMethodCalled
@@ -51,9 +52,9 @@ async def test_whoever_waits_for_an_answer_hears_why_the_plugin_died(stage: Stag
     with pytest.raises(Unavailable) as failed:
         await actor.call("do.it")
     assert failed.value.message == (
-        "actor ended before it answered: it ended with exit status 3; its last words: going down"
+        "actor ended before it answered: it ended with exit status 3; its last log line: going down"
     )
-    assert failed.value.hint == "see what it wrote: paddock plugin logs actor"
+    assert failed.value.action == Action.of("plugin.logs", plugin="actor")
 
 
 async def test_a_plugin_that_uses_too_much_memory_in_a_call_is_told_how_much_it_may(stage: Stage) -> None:

@@ -176,6 +176,7 @@ class SessionRoutes:
 
     def _login_refused_page(self, error: Denied) -> Response:
         text = " ".join(f"{part[:1].upper()}{part[1:]}." for part in (error.message, error.hint) if part)
+        text += f" {error.action.sentence}" if error.action else ""
         return self._notice_page(
             "This link does not work any more", text, home="Signed in already? Go to the console", status=403
         )

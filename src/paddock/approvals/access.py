@@ -29,7 +29,11 @@ def require_may_answer(approval: Approval, answerer: Answerer) -> None:
     """
     by = answerer.by
     if by.kind not in _PERSON_KINDS:
-        raise _denied(approval, f"{by.id} is not a person, and only people answer", "ask a person to answer it")
+        raise _denied(
+            approval,
+            f"{by.id} is not a person, and only people can answer approval requests",
+            "ask a person to answer it",
+        )
     if approval.kind in (ApprovalRequestKind.CONFIRMATION, ApprovalRequestKind.CONSENT):
         if by.id != approval.for_person:
             raise _denied(approval, f"only {approval.for_person or 'the person the call is for'} can answer this")
@@ -51,7 +55,7 @@ def _require_approver(approval: Approval, answerer: Answerer) -> None:
         raise _denied(
             approval,
             f"{by.id} asked for it, and another person has to answer",
-            'ask somebody else who may approve, or say @four_eyes("no") in the rule that asks (guide: Approvals in'
+            'ask another approver, or write @four_eyes("no") in the rule that asks (guide: Approvals in'
             " depth); deny takes it back",
         )
     identities = {by.id, *(f"role:{role}" for role in by.roles), *(f"group:{group}" for group in by.groups)}
@@ -79,7 +83,7 @@ def require_open(approval: Approval) -> None:
     raise Conflict(
         f"the request {approval.id} {outcome}{reason}",
         code=f"approval.{approval.state}",
-        hint="make the call again to ask once more",
+        hint="repeat the call to request approval again",
         details={"approval": approval.id, "state": approval.state.value},
     )
 

@@ -148,9 +148,9 @@ def _approve_edited(
 def _require_once(approval: Approval, remember: RememberChoice) -> None:
     if remember.scope != "once":
         raise Denied(
-            "who changes the parameters asks for them, and another person has to say yes first",
+            "the person who changes the parameters becomes the requester, so another person has to approve them first",
             code="approval.not_rememberable",
-            hint="change them without making it last",
+            hint="change them without a standing approval",
             details={"approval": approval.id},
         )
 
@@ -159,11 +159,11 @@ def _require_rememberable(approval: Approval, remember: RememberChoice) -> None:
     allowed = _ALLOWED_REACHES[approval.remember]
     if remember.scope != "once" and remember.reach not in allowed:
         raise Denied(
-            "a yes to this can be remembered for the tool only" if allowed else "a yes to this cannot be remembered",
+            "a standing approval can cover this tool only" if allowed else "the rule allows no standing approval",
             code="approval.not_rememberable",
-            hint="make it last for the tool alone: --always without --plugin"
+            hint="approve the tool alone, without the scope plugin"
             if allowed
-            else "approve it once; the rule that asks says how far a yes goes",
+            else "approve it once; the rule decides which standing approvals are possible",
             details={"approval": approval.id},
         )
     if remember.scope == "session" and not approval.context.get("session"):

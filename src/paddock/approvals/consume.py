@@ -36,7 +36,7 @@ class ApprovalMismatch(Conflict):
         self.why = f"{' and '.join(changes)} changed since it was asked for"
         super().__init__(
             f"{approval.id} is void: {self.why}",
-            hint="make the call again to ask once more",
+            hint="repeat the call to request approval again",
             details={"approval": approval.id, "changed": changes},
         )
 
@@ -97,7 +97,7 @@ def require_unexpired(approval: Approval, now: str) -> None:
         raise Conflict(
             f"the request {approval.id} has expired",
             code="approval.expired",
-            hint="make the call again to ask once more",
+            hint="repeat the call to request approval again",
             details={"approval": approval.id},
         )
 

@@ -15,7 +15,7 @@ from paddock.ledger.erase import erase, mentions_principal, principal_aliases
 from paddock.principals.consents import delete_revoked_consents
 from paddock.store.database import Row
 
-_END_REASON = "who asked for it, or answered it, was erased from the record"
+_END_REASON = "its requester or approver was erased from the ledger"
 _ENDED_STATES = tuple(sorted(state.value for state in ApprovalState if state not in OPEN_STATES))
 
 

@@ -22,7 +22,7 @@ from paddock.principals.sessions import end_all_sessions
 from paddock.secrets.rows import remove_owner_secrets
 from paddock.store.audited_transaction import AuditedTransaction
 
-_END_REASON = "who asked for it, or was to answer it, is gone"
+_END_REASON = "its requester or approver was removed"
 
 
 def end_approvals_of(unit: ApprovalTransaction, removed: Collection[str], by: PrincipalId) -> list[Approval]:

@@ -11,6 +11,7 @@ from typing import Any
 from paddock.approvals import consume, store
 from paddock.approvals.model import REQUEST_TTL, Approval, ApprovalRequestKind, ApprovalState, ApprovedAction, Binding
 from paddock.approvals.store import ApprovalTransaction
+from paddock.core.action import Action
 from paddock.core.canonical import hash_of
 from paddock.core.errors import Busy
 from paddock.core.events.approvals import ApprovalRequested
@@ -154,6 +155,7 @@ def _limit_error(message: str, max_count: int) -> Busy:
     return Busy(
         message,
         code="approval.too_many",
-        hint="have some of them answered, or cancel some: paddock approval list",
+        hint="answer or cancel some of them first",
+        action=Action.of("approval.list"),
         details={"limit_waiting": max_count},
     )

@@ -309,8 +309,8 @@ class Approvals:
 def _require_valid_token(value: T | None) -> T:
     if value is None:
         raise Denied(
-            "this approval token is not good, or not any more",
+            "the approval token is invalid or expired",
             code="approval.token",
-            hint="it is for whoever asked, and works once; look at the call itself: paddock call show",
+            hint="a token works once, for the caller that it was issued to",
         )
     return value

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from paddock.approvals.model import ApprovedAction
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound
 from paddock.store.database import Transaction
 
@@ -112,7 +113,7 @@ def standing_not_found(standing_id: str) -> NotFound:
     return NotFound(
         f"there is no standing approval {standing_id!r}",
         code="approval.not_found",
-        hint="see: paddock approval standing list",
+        action=Action.of("approval.standing"),
     )
 
 
@@ -146,9 +147,9 @@ def require_active(tx: Transaction, tenant: str, standing_id: str) -> None:
     row = tx.one("SELECT revoked_at FROM standing_approvals WHERE tenant = ? AND id = ?", (tenant, standing_id))
     if row is None or row["revoked_at"] is not None:
         raise Conflict(
-            "the yes that lasted was revoked a moment ago",
+            "the standing approval was revoked a moment ago",
             code="approval.revoked",
-            hint="make the call again: a person is asked",
+            hint="repeat the call to request approval",
             details={"standing": standing_id},
         )
 

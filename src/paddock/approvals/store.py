@@ -23,6 +23,7 @@ from paddock.approvals.model import (
     ApprovedAction,
     Binding,
 )
+from paddock.core.action import Action
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.event import EventSink
@@ -95,7 +96,7 @@ def find_request(tx: Transaction, tenant: str, approval_id: str) -> Approval:
 def request_not_found(approval_id: str) -> NotFound:
     """Build the error for an unknown id, and for one that the principal may not see."""
     return NotFound(
-        f"there is no request {approval_id!r}", code="approval.not_found", hint="see: paddock approval list --all"
+        f"there is no approval request {approval_id!r}", code="approval.not_found", action=Action.of("approval.list")
     )
 
 
@@ -224,7 +225,7 @@ def set_state(tx: Transaction, approval: Approval, state: ApprovalState, *, at: 
     )
     if not updated:
         require_open(find_request(tx, approval.binding.subject.tenant, approval.id))
-        raise Conflict(f"{approval.id} has changed meanwhile", code="approval.changed", hint="look at it again")
+        raise Conflict(f"{approval.id} has changed meanwhile", code="approval.changed", hint="reload it and try again")
     if ended_at is not None:
         queue.remove(tx, approval.binding.subject.tenant, EXPIRE_JOB, approval.id)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from paddock.authoring.template_catalog import PluginTemplate
+from paddock.core.action import Action
 from paddock.core.errors import CallerError, Conflict, NotFound, OperatorError
 from paddock.manifest.names import kaged_name_problem, plugin_name_problem, slug
 
@@ -59,9 +60,10 @@ def create_plugin_folder(template: PluginTemplate, name: str, folder: Path) -> t
         raise CallerError(f"the name {problem[0]}", code="new.bad_name", hint=problem[1])
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Conflict(
-            f"{folder} is there already, and nothing in it was touched",
+            f"{folder} already exists, and nothing in it was changed",
             code="new.exists",
-            hint="name another folder: paddock plugin new NAME DIR",
+            hint="choose another folder",
+            action=Action.of("plugin.new"),
         )
     placeholders = {"__NAME__": name, "__MODULE__": module_name(name), "__SLUG__": slug(name)}
     try:

@@ -15,6 +15,7 @@ from paddock.capabilities.authorization import PolicyCheck
 from paddock.capabilities.methods import REQUIRED_CAPABILITIES, CapabilityMethod, effective_method, find_method
 from paddock.capabilities.recording import DenialRecorder, UsageRecorder
 from paddock.capabilities.request import CapabilityRequest
+from paddock.core.action import Action
 from paddock.core.errors import Denied, HostError
 from paddock.manifest.capability import covers
 from paddock.manifest.effects import Effect
@@ -109,12 +110,14 @@ def _denied_error(request: CapabilityRequest, method: CapabilityMethod, decision
             details=details,
         )
     reason, confidential = _denial_reason(decision)
+    hint, action = ("", None) if confidential else _denial_remedy(request, method, decision)
     kind = request.manifest.kind
     subject = f"{request.plugin} is of kind {kind} and" if kind in PASSIVE_KINDS else request.plugin
     return Denied(
         f"{subject} may not ask for {method.name}: {reason}",
         code=code,
-        hint="" if confidential else _denial_hint(request, method, decision),
+        hint=hint,
+        action=action,
         details={
             **details,
             "policies": [] if confidential else list(decision.policies),
@@ -130,13 +133,15 @@ def _denial_reason(decision: Ask | Deny) -> tuple[str, bool]:
     return decision.reason, False  # no person can be asked while a plugin waits for the response
 
 
-def _denial_hint(request: CapabilityRequest, method: CapabilityMethod, decision: Ask | Deny) -> str:
+def _denial_remedy(
+    request: CapabilityRequest, method: CapabilityMethod, decision: Ask | Deny
+) -> tuple[str, Action | None]:
     if method.writes and request.manifest.kind in PASSIVE_KINDS:
-        return "only operators act and keep anything: make it an operator, or give back what is to be kept"
+        return "only operators may write: make it an operator, or return what has to be stored", None
     declared = request.effects if request.effects is not None else request.process_effects
     if declared is not None and Effect.UNKNOWN not in declared:
         missing = sorted(capability_target(method.needs, writes=method.writes).effects - declared)
         if missing:
             declare = f"declare {', '.join(missing)} among the effects of what was called"
-            return declare if request.effects is not None else f"{declare}, or ask once no call is under way"
-    return f"paddock policy show {decision.policies[0]}" if decision.policies else "paddock policy show"
+            return (declare if request.effects is not None else f"{declare}, or ask once no call is running"), None
+    return "", Action.of("policy.show", rule=decision.policies[0] if decision.policies else "")

@@ -28,12 +28,16 @@ def user_name(uid: int) -> str:
 
 
 def sudo_prefix(owner: int) -> str:
-    """The start of a command that runs as another user; `sudo` takes a user without a name by uid."""
+    """The start of a command that runs as another user."""
+    return f"sudo -u {shlex.quote(sudo_user(owner))}"
+
+
+def sudo_user(owner: int) -> str:
+    """A user as `sudo -u` accepts it: by name, or by uid where it has none."""
     try:
-        name = pwd.getpwuid(owner).pw_name
+        return pwd.getpwuid(owner).pw_name
     except KeyError:
-        name = f"#{owner}"
-    return f"sudo -u {shlex.quote(name)}"
+        return f"#{owner}"
 
 
 def wrong_owner_hint(owner: int, path: Path, user: int | None = None) -> str:

@@ -7,10 +7,10 @@ never part of a message.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from paddock.core.action import Action
 from paddock.core.errors import Problem
 from paddock.core.secret import SECRET_NAME_PATTERN
 
@@ -86,7 +86,7 @@ def _reference_problem(name: str | None, path: str, line: int | None) -> Problem
         return Problem(path, "`${` without a variable name", hint, "config.reference", line)
     if name.startswith(SECRET_PREFIX):
         secret = name.removeprefix(SECRET_PREFIX)
-        hint = f"paddock secret set {shlex.quote(secret)}"
-        return Problem(path, f"the secret {secret} is not set", hint, "config.secret_unset", line)
+        action = Action.of("secret.set", name=secret)
+        return Problem(path, f"the secret {secret} is not set", "", "config.secret_unset", line, action)
     hint = f"export {name}=…"
     return Problem(path, f"the environment variable {name} is not set", hint, "config.variable_unset", line)

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from paddock.console.static_files import static_url
-from paddock.console.text.action_text import next_step
+from paddock.console.text.action_text import action_link, next_step
 from paddock.console.text.principal_text import (
     approval_state_severity,
     approval_state_text,
@@ -64,7 +64,12 @@ def _environment() -> Environment:
         "asked_words": approval_state_text,
         "asked_mood": approval_state_severity,
     }
-    filters |= {"sentence": capitalize_first, "texts": multiline_params, "next_step": next_step}
+    filters |= {
+        "sentence": capitalize_first,
+        "texts": multiline_params,
+        "next_step": next_step,
+        "action_link": action_link,
+    }
     environment.filters.update(filters)
     environment.globals["static"] = static_url
     return environment

@@ -25,7 +25,9 @@ ActionKind: TypeAlias = Literal[
     "call.unresolved.show",
     "consent.list",
     "daemon.start",
+    "daemon.start_delegated",
     "group.add",
+    "group.leave",
     "group.list",
     "group.remove",
     "host.check",
@@ -65,10 +67,12 @@ ActionKind: TypeAlias = Literal[
     "tenant.list",
     "user.add",
     "user.enable",
-    "user.identity",
+    "user.identity.remove",
+    "user.identity.set",
     "user.list",
     "user.remove",
-    "user.role",
+    "user.role.add",
+    "user.role.remove",
     "user.sessions",
     "user.show",
     "webhook.dead",
@@ -96,11 +100,13 @@ SENTENCES: Final[Mapping[ActionKind, str]] = {
     "call.unresolved.list": "List the calls whose outcome is unknown[ (tenant {tenant})].",
     "call.unresolved.show": "Look at the call {call}, whose outcome is unknown[ (tenant {tenant})].",
     "consent.list": "List the consents[ of the tenant {tenant}].",
-    "daemon.start": "Start the daemon[ in a {scope} scope].",
+    "daemon.start": "Start the daemon.",
+    "daemon.start_delegated": "Start the daemon in a systemd scope with delegated cgroups.",
     "group.add": "Add the group {group|NAME}[ to the tenant {tenant}].",
+    "group.leave": "Remove the user {user} from the group {group}[ of the tenant {tenant}].",
     "group.list": "List the groups[ of the tenant {tenant}].",
     "group.remove": "Remove the groups[ of the tenant {tenant}].",
-    "host.check": "Check this machine with the doctor.",
+    "host.check": "Check this machine with the doctor[ as the user {user}].",
     "key.add": "Create a signing key.",
     "key.list": "List the trusted signing keys.",
     "key.show": "Print the public half of the signing key[ in {file}].",
@@ -111,10 +117,10 @@ SENTENCES: Final[Mapping[ActionKind, str]] = {
     "plugin.accept": "Review and accept the changed definition[ {name}] of the plugin {plugin}.",
     "plugin.alias.remove": "Remove the alias {alias}.",
     "plugin.check": "Check the manifest[ in {path}].",
-    "plugin.configure": "Set the configuration[ field {field}] of the plugin {plugin}[ in the tenant {tenant}].",
+    "plugin.configure": "Set the configuration[ field {field}] of the plugin {plugin|NAME}[ in the tenant {tenant}].",
     "plugin.disable": "Disable the plugin {plugin}[ in the tenant {tenant}].",
     "plugin.enable": "Enable the plugin {plugin}[ in the tenant {tenant}][, granting {grants}].",
-    "plugin.import": "Import the MCP servers[ {only}] from {file}[, with the capability {capability}].",
+    "plugin.import": "Import the MCP servers[ {only}] from {file|FILE}[, with the capability {capability}].",
     "plugin.install": "Install the plugin from {source}[ as {name}].",
     "plugin.list": "List the installed plugins[ of the tenant {tenant}].",
     "plugin.logs": "Read the log of the plugin {plugin}[ in the tenant {tenant}].",
@@ -123,11 +129,11 @@ SENTENCES: Final[Mapping[ActionKind, str]] = {
     "plugin.repair": "Repair the plugin {plugin}.",
     "plugin.resources": "List the resources of the plugin {plugin}[ in the tenant {tenant}].",
     "plugin.rollback": "Roll the plugin {plugin} back[ to version {version}].",
-    "plugin.show": "Look at the plugin {plugin}[ in the tenant {tenant}].",
+    "plugin.show": "Look at the plugin {plugin|NAME}[ in the tenant {tenant}].",
     "plugin.sign": "Sign the package[ in {path}] again.",
     "plugin.tools": "List the tools of the plugin {plugin}[ in the tenant {tenant}].",
     "plugin.unpin": "Unpin the plugin {plugin}.",
-    "plugin.upgrade": "Upgrade the plugin {plugin}[ with the capabilities {capabilities}].",
+    "plugin.upgrade": "Upgrade the plugin {plugin}[, adding the argument {argument}][, with {capabilities}].",
     "policy.check": "Check the policy rules.",
     "policy.show": "Look at the policy rule[ {rule}].",
     "secret.list": "List the secrets[ of the tenant {tenant}].",
@@ -137,10 +143,12 @@ SENTENCES: Final[Mapping[ActionKind, str]] = {
     "tenant.list": "List the tenants.",
     "user.add": "Add the user {user|NAME}[ to the tenant {tenant}].",
     "user.enable": "Enable the user {user}[ of the tenant {tenant}].",
-    "user.identity": "Change the identity provider's name of the user {user|NAME}.",
+    "user.identity.remove": "Unlink the user {user|NAME} from the identity provider.",
+    "user.identity.set": "Link the user {user|NAME} to an identity of the identity provider.",
     "user.list": "List the users[ of the tenant {tenant}].",
     "user.remove": "Remove the users[ of the tenant {tenant}].",
-    "user.role": "Give the user {user|NAME} the role {role}[ in the tenant {tenant}].",
+    "user.role.add": "Give the user {user|NAME} the role {role}[ in the tenant {tenant}].",
+    "user.role.remove": "Take the role {role} from the user {user}[ in the tenant {tenant}].",
     "user.sessions": "List the console sessions.",
     "user.show": "Look at the user {user}[ of the tenant {tenant}].",
     "webhook.dead": "List the undelivered events of the webhook {webhook}[ of the tenant {tenant}].",
@@ -170,7 +178,7 @@ class Action:
     """
 
     kind: ActionKind
-    arguments: Mapping[str, ActionValue] = field(default_factory=dict[str, ActionValue])
+    arguments: Mapping[str, ActionValue] = field(default_factory=dict[str, ActionValue], hash=False)
 
     @classmethod
     def of(cls, kind: ActionKind, **arguments: ActionValue) -> Action:
@@ -208,6 +216,14 @@ class Action:
     def sentence(self) -> str:
         """The action in plain words."""
         return fill_template(SENTENCES[self.kind], self.arguments)
+
+
+ActionRenderer: TypeAlias = Callable[[Action], str]
+
+
+def action_sentence(action: Action) -> str:
+    """The renderer of actions for readers without one of their own."""
+    return action.sentence
 
 
 def with_sentence(hint: str, action: Action | None) -> str:

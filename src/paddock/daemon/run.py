@@ -170,7 +170,7 @@ async def _emit_first_login_link(host: Host, emit: EmitDaemonEvent, base_url: st
 
 
 def _plugin_event(name: str, version: str, runtime: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {key: runtime[key] for key in ("state", "on_demand", "pid", "reason", "hint")}
+    fields = {key: runtime[key] for key in ("state", "on_demand", "pid", "reason", "hint", "action")}
     return {"event": "plugin", "name": name, "version": version, **fields}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from paddock.core.action import Action
 from paddock.core.call import CallContext, PolicySnapshot, Principal
 from paddock.core.clock import Clock
 from paddock.core.errors import Denied, PaddockError
@@ -216,7 +217,7 @@ def denied_error(decision: Deny, target: CallTarget, call: CallId, *, proposed: 
     return Denied(
         f"{target.title} {about}: {decision.caller_reason}",
         code="policy_denied",
-        hint=f"paddock explain {call}",
+        action=Action.of("call.explain", call=call),
         details={
             "plugin": target.key.plugin,
             "call_id": call,

@@ -330,7 +330,7 @@ class Gate:
             raise Conflict(
                 f"{target.title} has changed since the call was made",
                 code="callable.changed",
-                hint="make the call again, to what it is now",
+                hint="repeat the call",
                 details={"plugin": target.key.plugin},
             )
 

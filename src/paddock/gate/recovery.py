@@ -168,7 +168,7 @@ class EffectRecovery:
         fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
         if not isinstance(fields.get("happened"), bool):
             raise PluginError(
-                f"{effect.effect_key.plugin} {target.spec.probe} does not say whether it has happened",
+                f"{effect.effect_key.plugin} {target.spec.probe} does not say whether the effect happened",
                 code="effect.probe",
                 hint='a probe answers {"happened": true, "result": …} or {"happened": false}',
                 details={"plugin": effect.effect_key.plugin},

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from paddock.core.action import Action
 from paddock.core.canonical import canonical_bytes
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import NotFound
@@ -54,9 +55,10 @@ def erase(
     ranges = to_ranges(_rows_naming(tx, tenant, principal_aliases(tx, tenant, principal)))
     if not ranges and not other_rows:
         raise NotFound(
-            "no entry of the ledger tells of them",
+            "no ledger entry names this principal",
             code="ledger.nobody",
-            hint="give the whole id, such as user:ann; see: paddock ledger tail",
+            hint="give the whole id, such as user:ann",
+            action=Action.of("ledger.tail", tenant=tenant),
             details={"tenant": tenant},
         )
     for first, last in ranges:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
 from paddock.core.schema.compile import CompiledSchema, compile_trusted, join_path
@@ -316,10 +317,11 @@ def _read_document(
 
 
 def _with_import_hint(problem: Problem, form: str) -> Problem:
-    """Replace the hint where `paddock import` accepts the file, which is the simpler way."""
+    """Replace the remedy where an import accepts the file, which is the simpler way."""
     if problem.code != FETCHED_AT_START or form not in (MCP_SERVERS, VSCODE, mcp_registry.SCHEMA):
         return problem
-    return replace(problem, hint="run 'paddock import' on the file: it installs that package instead")
+    hint = "import the file, which installs that package instead"
+    return replace(problem, hint=hint, action=Action.of("plugin.import"))
 
 
 def _apply_overlay(plugin: ImportedServer, overlay: ParsedDocument, report: ProblemReport) -> ImportedServer:

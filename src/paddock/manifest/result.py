@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
 from paddock.manifest.dialects.mcp_user_config import ImportedServer
 from paddock.manifest.model import Manifest
@@ -35,7 +36,8 @@ class ManifestResult:
                 f"{self.file} has {count} mistake{'s' if count != 1 else ''}",
                 self.errors,
                 code="manifest.invalid",
-                hint="correct what is listed, then run 'paddock plugin check' again",
+                hint="correct the mistakes, then check it again",
+                action=Action.of("plugin.check"),
             )
         return self.plugins
 
@@ -49,8 +51,15 @@ class ManifestResult:
         if len(plugins) != 1:
             names = ", ".join(plugin.manifest.name for plugin in plugins)
             raise Invalid(
-                f"{self.file} holds {len(plugins)} plugins ({names})",
-                [Problem("", "holds several servers", "run 'paddock import' on it", "several_plugins")],
+                f"{self.file} contains {len(plugins)} plugins ({names})",
+                [
+                    Problem(
+                        "",
+                        "contains several servers",
+                        code="several_plugins",
+                        action=Action.of("plugin.import", file=self.file),
+                    )
+                ],
                 code="manifest.several",
             )
         return plugins[0].manifest

@@ -8,9 +8,10 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
+from paddock.core.action import Action
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
 from paddock.policy.cedar import parse_policies
@@ -19,10 +20,6 @@ from paddock.policy.rules import SHIPPED_ORIGIN, Rule, RuleSet, checked_rules, s
 
 #: The prefix of ids, for entity types whose ids have one.
 _ID_PREFIXES: Final = {"User": "user", "ApiKey": "key"}
-_CREATE_HINTS: Final = {
-    "Group": "make it: paddock group add {}",
-    "Role": "nobody has it; give it: paddock user role add NAME {}",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +82,25 @@ def _walk_entities(value: Any) -> Iterator[tuple[str, str]]:
         yield from _walk_entities(part)
 
 
+def _creating_action(type_: str, id_: str) -> Action | None:
+    match type_:
+        case "Group":
+            return Action.of("group.add", group=id_)
+        case "Role":
+            return Action.of("user.role.add", role=id_)
+        case _:
+            return None
+
+
 def _unknown_entity_problem(rule: Rule, type_: str, id_: str, known: frozenset[str]) -> Problem:
     problem = rule_problem(
         RuleSource(rule.origin, rule.line, rule.source),
-        f"the rule {rule.id} speaks of {type_} {printable(id_, 100)!r}, and this home knows none",
+        f"the rule {rule.id} names {type_} {printable(id_, 100)!r}, which does not exist in this home",
         _suggest(type_, id_, known),
         at=f"{type_}::{json.dumps(id_, ensure_ascii=False)}",
     )
-    return Problem(problem.path, problem.message, problem.hint, "policy.unknown_name", problem.line)
+    action = None if problem.hint else _creating_action(type_, id_)
+    return replace(problem, code="policy.unknown_name", action=action)
 
 
 def _suggest(type_: str, id_: str, known: frozenset[str]) -> str:
@@ -102,4 +110,4 @@ def _suggest(type_: str, id_: str, known: frozenset[str]) -> str:
         return f"did you mean {close[0]!r}?"
     if type_ in _ID_PREFIXES and ":" not in id_:
         return f"ids of this type begin with '{_ID_PREFIXES[type_]}:'"
-    return _CREATE_HINTS.get(type_, "").format(printable(id_, 100))
+    return ""

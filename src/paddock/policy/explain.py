@@ -6,12 +6,11 @@ Remedies are found by trial: each aspect that could be different is changed by i
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
 
-from paddock.core.ids import DEFAULT_TENANT
+from paddock.core.action import Action, ActionJson, ActionKind, ActionRenderer, action_sentence
 from paddock.core.printable import printable
 from paddock.policy.decision import Allow, Ask, Decision, DecisionWord, Deny
 from paddock.policy.engine import Policy
@@ -27,11 +26,9 @@ _VERBS: Final = {"call": "call", "propose": "propose", "use": "use"}
 _APPROVAL_TEXT: Final = {
     "confirmation": "the person it is for confirms it",
     "consent": "the person it is for consents to it",
-    "action": "somebody who may approve it says yes",
-    "gate": "somebody who may approve it opens the gate",
+    "action": "an approver approves it",
+    "gate": "an approver opens the gate",
 }
-
-_NAME_PLACEHOLDER: Final = "NAME"  # stands for the person's name in a command
 
 
 class RemedyJson(TypedDict):
@@ -39,7 +36,7 @@ class RemedyJson(TypedDict):
 
     change: str
     outcome: RemedyOutcome
-    command: NotRequired[str]
+    action: NotRequired[ActionJson]
 
 
 class DecisionJson(TypedDict):
@@ -60,19 +57,19 @@ class Remedy:
 
     change: str
     outcome: RemedyOutcome
-    command: str = ""
-    """The operator's command that makes the change; empty if no single command does."""
+    action: Action | None = None
+    """The operator's action that makes the change; None if no single one does."""
 
     def to_value(self) -> RemedyJson:
         """Serialize the remedy."""
         remedy: RemedyJson = {"change": self.change, "outcome": self.outcome}
-        if self.command:
-            remedy["command"] = self.command
+        if self.action is not None:
+            remedy["action"] = self.action.to_json()
         return remedy
 
-    def command_lines(self) -> list[str]:
-        """Format the command for a terminal, if there is one."""
-        return [f"      → {self.command}"] if self.command else []
+    def action_lines(self, render: ActionRenderer) -> list[str]:
+        """Format the action for a terminal, if there is one."""
+        return [f"      → {render(self.action)}"] if self.action else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +84,12 @@ class Explanation:
     ways: tuple[Remedy, ...]
     version: str
 
-    def lines(self) -> list[str]:
+    def lines(self, render: ActionRenderer = action_sentence) -> list[str]:
         """Format the explanation for a terminal."""
         verb = {"allow": "may", "deny": "may not", "ask": "may, once a person has said yes,"}[self.answer]
         lines = [f"{self.who} {verb} {self.what}."]
         lines += [f"  {rule.text} (rule {rule.id}, {rule.where})" for rule in self.rules] or [f"  {self.because}"]
-        lines += [line for remedy in self.ways for line in (_remedy_text(remedy), *remedy.command_lines())]
+        lines += [line for remedy in self.ways for line in (_remedy_text(remedy), *remedy.action_lines(render))]
         return lines
 
     def to_value(self) -> DecisionJson:
@@ -172,9 +169,9 @@ def find_remedies(policy: Policy, request: PolicyRequest, decision: Decision) ->
     for variation in _variations(policy.rules, request):
         match policy.decide_uncached(variation.request):
             case Allow():
-                remedies.append(Remedy(variation.words, "allowed", variation.command))
+                remedies.append(Remedy(variation.words, "allowed", variation.action))
             case Ask() if isinstance(decision, Deny):
-                remedies.append(Remedy(variation.words, "asked", variation.command))
+                remedies.append(Remedy(variation.words, "asked", variation.action))
             case _:
                 pass
     return tuple(sorted(remedies, key=lambda remedy: remedy.outcome != "allowed"))
@@ -193,11 +190,11 @@ def _remedy_text(remedy: Remedy) -> str:
 
 
 class _Variation(NamedTuple):
-    """A variation of a request: described in words, with the changed request, and the command that makes it so."""
+    """A variation of a request: described in words, with the changed request, and the action that makes it so."""
 
     words: str
     request: PolicyRequest
-    command: str = ""
+    action: Action | None = None
 
 
 def _variations(rules: RuleSet, request: PolicyRequest) -> Iterator[_Variation]:
@@ -231,30 +228,24 @@ def _principal_variations(request: PolicyRequest) -> Iterator[_Variation]:
 
     for role in SHIPPED_ROLES:
         if role not in principal.roles:
-            command = _role_command(principal, "user", "role", "add", _NAME_PLACEHOLDER, role)
-            yield _Variation(f"{who} had the role {role}", with_principal(roles=principal.roles | {role}), command)
+            action = _person_action(principal, "user.role.add", role=role)
+            yield _Variation(f"{who} had the role {role}", with_principal(roles=principal.roles | {role}), action)
     for role in sorted(principal.roles):
-        command = _role_command(principal, "user", "role", "remove", _NAME_PLACEHOLDER, role)
-        text = f"{who} had not the role {printable(role)}"
-        yield _Variation(text, with_principal(roles=principal.roles - {role}), command)
+        action = _person_action(principal, "user.role.remove", role=role)
+        text = f"{who} did not have the role {printable(role)}"
+        yield _Variation(text, with_principal(roles=principal.roles - {role}), action)
     for group in sorted(principal.groups):
-        command = _role_command(principal, "group", "member", "remove", group, _NAME_PLACEHOLDER)
+        action = _person_action(principal, "group.leave", group=group)
         text = f"{who} were not in the group {printable(group)}"
-        yield _Variation(text, with_principal(groups=principal.groups - {group}), command)
+        yield _Variation(text, with_principal(groups=principal.groups - {group}), action)
 
 
-def _role_command(principal: PolicyPrincipal, *words: str) -> str:
-    """Build a command about a registered person; empty for all others, whose roles come from elsewhere.
-
-    Words that a shell would not take literally are never put into a command.
-    """
-    kind, _, name = principal.id.partition(":")
-    if principal.type != "User" or kind != "user":
-        return ""
-    command = ["paddock", *(name if word == _NAME_PLACEHOLDER else word for word in words)]
-    if principal.tenant != DEFAULT_TENANT:
-        command += ["--tenant", principal.tenant]
-    return " ".join(command) if all(shlex.quote(word) == word for word in command) else ""
+def _person_action(principal: PolicyPrincipal, kind: ActionKind, **arguments: str) -> Action | None:
+    """Build an action about a registered person; None for all others, whose roles come from elsewhere."""
+    id_kind, _, name = principal.id.partition(":")
+    if principal.type != "User" or id_kind != "user":
+        return None
+    return Action.of(kind, user=name, tenant=principal.tenant, **arguments)
 
 
 def _target_variations(rules: RuleSet, request: PolicyRequest, target: CallableTarget) -> Iterator[_Variation]:

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, NotRequired, TypedDict, cast
 
+from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
 from paddock.core.member_types import NonNegativeInt
 from paddock.policy.annotations import (
@@ -146,7 +147,7 @@ def checked_rules(files: Sequence[RuleFile], vocabulary: Vocabulary) -> RuleSet:
     if problems:
         problems.sort(key=lambda problem: (problem.path != SHIPPED_ORIGIN, problem.path, problem.line or 0))
         count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
-        raise Invalid(f"the rules have {count}", problems, code="policy.invalid", hint="see: paddock policy check")
+        raise Invalid(f"the rules have {count}", problems, code="policy.invalid", action=Action.of("policy.check"))
     return RuleSet(tuple(in_force), vocabulary)
 
 

@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, cast
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError
 from paddock.policy.annotations import ApprovalRequirement
 from paddock.policy.rules import Rule, RuleSet, rules_version
@@ -58,9 +59,10 @@ def load_version(tx: Transaction, version: str) -> RuleSet | None:
     rules = tuple(_rule_from_json(rule) for rule in cast("list[dict[str, Any]]", document["rules"]))
     if rules_version(rules, document["schema"]) != version:
         raise HostError(
-            f"the rules that are kept as {version} are not those that were in force",
+            f"the stored rules of version {version} are not those that were in force",
             code="policy.version_changed",
-            hint="somebody changed the database; see: paddock ledger verify",
+            hint="the database was modified outside of Paddock",
+            action=Action.of("ledger.verify"),
         )
     return RuleSet(rules, Vocabulary(tuple(document["tags"])))
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from paddock.core.action import Action
 from paddock.core.call import Principal
 from paddock.core.clock import Random
 from paddock.core.errors import Conflict, Denied, NotFound, OperatorError
@@ -99,20 +100,21 @@ def create_key(
     owner, rights = person.name, person.rights
     if person.disabled:
         raise Conflict(
-            f"{owner} is disabled, and so would be their key",
+            f"{owner} is disabled, so a key of theirs would not work",
             code="person.disabled",
-            hint=f"let them act again first: paddock user enable {owner}",
+            action=Action.of("user.enable", user=owner, tenant=change.tenant),
         )
     key_roles = rights.roles - EXPLICIT_ROLES if roles is None else validate_names("role", roles)
     key_scopes = validate_names("scope", scopes)
     if excess := rights.not_held(key_roles, key_scopes):
         raise OperatorError(
-            f"{owner} does not have {', '.join(excess)}, and a key never has more than its owner",
+            f"{owner} does not have {', '.join(excess)}, and a key cannot have more than its owner",
             code="api_key.too_much",
-            hint=f"give it to them first, or leave it out; see 'paddock user show {owner}'",
+            hint="give it to the owner first, or leave it out",
+            action=Action.of("user.show", user=owner, tenant=change.tenant),
         )
     if expires_at is not None and expires_at <= datetime.fromisoformat(change.now):
-        raise OperatorError("the key would have expired already", code="api_key.expired", hint="give a later time")
+        raise OperatorError("the expiry of the key is in the past", code="api_key.expired", hint="choose a later time")
     key_id = b32encode(random.bytes(5)).decode().lower()
     token = f"pdk_{key_id}_{b32encode(random.bytes(32)).decode().lower().rstrip('=')}"
     expiry = expires_at.isoformat() if expires_at else None
@@ -146,9 +148,7 @@ def authenticate_key(tx: Transaction, token: str, now: datetime, *, tenant: str 
     # Hashed and compared in every case, so that the timing does not reveal which ids exist.
     hash_matches = hmac.compare_digest(_hash_key(token), key.hash if key else _DUMMY_HASH)
     if key is None or not hash_matches or key.state(now) != "live" or tenant not in (None, key.tenant):
-        raise Denied(
-            "this key is not taken here", code="auth.refused", hint="ask whoever gave it to you for one that works"
-        )
+        raise Denied("invalid API key", code="auth.refused", hint="ask an operator of this host for a valid key")
     return key_principal(tx, key)
 
 
@@ -190,8 +190,10 @@ def require_key(tx: Transaction, tenant: str, key_id: str) -> ApiKey:
     key = _find_key(tx, key_id.removeprefix("key:"))
     if key is None or key.tenant != tenant:
         # A whole token may have been typed: repeat it only if it can be an id.
-        shown = repr(printable(key_id)) if len(key_id) <= 20 else "that id"
-        raise NotFound(f"no key has {shown}", code="api_key.not_found", hint="see 'paddock apikey list'")
+        shown = repr(printable(key_id)) if len(key_id) <= 20 else "with that id"
+        raise NotFound(
+            f"there is no API key {shown}", code="api_key.not_found", action=Action.of("apikey.list", tenant=tenant)
+        )
     return key
 
 

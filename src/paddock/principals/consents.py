@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paddock.core.action import Action
 from paddock.core.errors import NotFound
 from paddock.core.events.principals import ConsentGiven, ConsentRevoked
 from paddock.core.printable import printable
@@ -77,7 +78,7 @@ def revoke_consent(change: AuditedTransaction, person: str, plugin: str, callabl
         raise NotFound(
             f"{printable(person)} has not consented to {printable(plugin)} {printable(callable_name)}",
             code="consent.not_found",
-            hint="see 'paddock consent list'",
+            action=Action.of("consent.list", tenant=change.tenant),
         )
     _revoke(change, _find_consent(change, person, plugin, callable_name))
     return _find_consent(change, person, plugin, callable_name)

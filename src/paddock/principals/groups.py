@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.principals import GroupChanged
 from paddock.core.ids import Tenant
@@ -47,7 +48,7 @@ def require_group(tx: Transaction, tenant: str, name: str) -> PersonGroup:
         raise NotFound(
             f"the tenant {tenant} has no group {printable(name, 80)!r}",
             code="group.not_found",
-            hint="see 'paddock group list', or make one: paddock group add NAME",
+            action=Action.of("group.list", tenant=tenant),
         )
     return matching
 
@@ -69,7 +70,11 @@ def add_group(change: AuditedTransaction, name: str, title: str = "") -> PersonG
         (group.tenant, group.name, group.title, group.created_at),
     )
     if not added:
-        raise Conflict(f"there is a group {name!r} already", code="group.exists", hint="see 'paddock group list'")
+        raise Conflict(
+            f"the group {name!r} already exists",
+            code="group.exists",
+            action=Action.of("group.list", tenant=change.tenant),
+        )
     change.publish.publish(GroupChanged(name, "added", None, change.by))
     return group
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from paddock.core.action import Action
 from paddock.core.call import Principal
 from paddock.core.errors import Conflict, Denied, NotFound
 from paddock.core.events.principals import IdentityLinked
@@ -89,7 +90,7 @@ def sign_in_person(change: AuditedTransaction, profile: SignInProfile, *, create
         raise Denied(
             f"{person.id} is disabled",
             code="principal.ended",
-            hint=f"let them act again: paddock user enable {person.name}",
+            action=Action.of("user.enable", user=person.name, tenant=change.tenant),
         )
     if linked_subject(change.tx, person, profile.identity.issuer) is None:
         link_identity(change, person.name, profile.identity)
@@ -114,9 +115,10 @@ def link_identity(change: AuditedTransaction, name: str, identity: ExternalIdent
     )
     if not linked and linked_subject(change.tx, person, identity.issuer) != identity.subject:
         raise Conflict(
-            f"{person.id} is somebody else at {printable(identity.issuer)}, or somebody else is that",
+            f"{person.id} is linked to another identity at {printable(identity.issuer)}, or another user is linked to"
+            " this one",
             code="identity.taken",
-            hint=f"see 'paddock user show {person.name}'; to forget it: paddock user identity remove {person.name}",
+            action=Action.of("user.identity.remove", user=person.name),
         )
     if linked:
         change.publish.publish(IdentityLinked(person.id, identity.issuer, "linked", change.by))
@@ -138,7 +140,7 @@ def unlink_identity(change: AuditedTransaction, name: str, issuer: str) -> Perso
         raise NotFound(
             f"{person.id} has not signed in through {printable(issuer)}",
             code="identity.not_found",
-            hint=f"see 'paddock user show {person.name}'",
+            action=Action.of("user.show", user=person.name, tenant=change.tenant),
         )
     change.publish.publish(IdentityLinked(person.id, issuer, "unlinked", change.by))
     return person
@@ -157,12 +159,18 @@ def _create_person(change: AuditedTransaction, profile: SignInProfile, *, create
     taken = profile.name is not None and find_person(change.tx, change.tenant, profile.name) is not None
     if create and profile.name is not None and not taken:
         return add_person(change, profile.name, display_name=profile.display_name)
+    if taken:
+        raise Denied(
+            "another identity is linked to the account of that name",
+            code="sign_in.other_identity",
+            hint="if the provider renamed the person, an operator of this host has to unlink the old identity",
+            action=Action.of("user.identity.remove"),
+        )
     raise Denied(
-        "whoever signed in is nobody here" if not taken else "somebody else signs in under that name",
-        code="sign_in.unknown" if not taken else "sign_in.other_identity",
-        hint="ask whoever operates this host to add you: paddock user add NAME"
-        if not taken
-        else "where the provider has a new name for the same person: paddock user identity remove NAME",
+        "no account is linked to this sign-in",
+        code="sign_in.unknown",
+        hint="ask an operator of this host to add you",
+        action=Action.of("user.add"),
     )
 
 
@@ -195,9 +203,10 @@ def find_token_principal(
     person = find_linked_person(tx, tenant, identity, name)
     if person is None or person.disabled:
         raise Denied(
-            "whoever this token is for may not act here",
+            "no active account is linked to this token",
             code="auth.refused",
-            hint="sign in once, or ask whoever operates this host: paddock user identity add NAME --subject SUBJECT",
+            hint="sign in once, or ask an operator of this host to link your identity",
+            action=Action.of("user.identity.set"),
         )
     return token_principal(person, roles, scopes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from paddock.core.action import Action
 from paddock.core.clock import Random
 from paddock.core.errors import Denied
 from paddock.core.events.principals import LoginLinkMade, LoginLinkRefused
@@ -86,9 +87,10 @@ def void_links_for(change: AuditedTransaction, subject: str) -> None:
 def invalid_link_error() -> Denied:
     """Build the error for an invalid link, the same whatever the reason."""
     return Denied(
-        "this link does not sign anybody in, or not any more",
+        "this sign-in link is invalid, expired or already used",
         code="auth.link_refused",
-        hint="a link works once, for a quarter of an hour; make another: paddock login",
+        hint="a link works once, for 15 minutes",
+        action=Action.of("login"),
     )
 
 

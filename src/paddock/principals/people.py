@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
+from paddock.core.action import Action
 from paddock.core.call import OPERATOR
 from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.principals import PersonAdded, PersonChanged
@@ -86,11 +87,11 @@ def require_person(tx: Transaction, tenant: str, name: str) -> Person:
     person = find_person(tx, tenant, name.removeprefix("user:"))
     if person is None:
         require_tenant(tx, tenant)
-        tenant_option = "" if tenant == "default" else f" --tenant {tenant}"
+
         raise NotFound(
-            f"nobody in the tenant {tenant} is called {printable(name, 80)!r}",
+            f"the tenant {tenant} has no user {printable(name, 80)!r}",
             code="person.not_found",
-            hint=f"see 'paddock user list{tenant_option}', or add them: paddock user add NAME{tenant_option}",
+            action=Action.of("user.add", tenant=tenant),
         )
     return person
 
@@ -120,9 +121,9 @@ def add_person(
     )
     if not added:
         raise Conflict(
-            f"somebody in the tenant {tenant} is called {name!r} already",
+            f"the tenant {tenant} already has a user {name!r}",
             code="person.exists",
-            hint=f"see 'paddock user show {name}'",
+            action=Action.of("user.show", user=name, tenant=tenant),
         )
     _write_rights(change, person.name, Rights(), rights)
     change.publish.publish(PersonAdded(person.id, *_rights_lists(rights), change.by))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
+from paddock.core.action import Action
 from paddock.core.call import OPERATOR, Principal, PrincipalKind
 from paddock.core.errors import Denied, OperatorError
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
@@ -56,7 +57,7 @@ def parse_principal_name(text: str, tenant: str = DEFAULT_TENANT) -> PrincipalNa
     if match is None or match[2] not in PRINCIPAL_KINDS:
         suggestion = f"write user:{text}" if text.isascii() and text.isalnum() else "write for instance user:ann"
         raise OperatorError(
-            f"{printable(text, 80)!r} names nobody who can act",
+            f"{printable(text, 80)!r} is not a principal's name",
             code="principal.unclear",
             hint=f"{suggestion}; the first word is one of {', '.join(PRINCIPAL_KINDS)}",
         )
@@ -115,7 +116,8 @@ def _person_principal(tx: Transaction, parsed: PrincipalName, *, interactive: bo
 def _require_enabled(tx: Transaction, parsed: PrincipalName) -> Person:
     person = require_person(tx, parsed.tenant, parsed.name)
     if person.disabled:
-        raise _inactive_error(parsed, "disabled", f"let them act again: paddock user enable {person.name}")
+        enable = Action.of("user.enable", user=person.name, tenant=parsed.tenant)
+        raise _inactive_error(parsed, "disabled", enable)
     return person
 
 
@@ -123,10 +125,11 @@ def _api_key_principal(tx: Transaction, parsed: PrincipalName, now: datetime) ->
     key = require_key(tx, parsed.tenant, parsed.name)
     state = key.state(now)
     if state != "live":
-        reason = f"no good any more: its owner {key.owner} is disabled" if state == "owner disabled" else state
-        raise _inactive_error(parsed, reason, f"make another: paddock apikey add {key.owner}")
+        reason = f"not valid: its owner {key.owner} is disabled" if state == "owner disabled" else state
+        add_key = Action.of("apikey.add", owner=key.owner, tenant=parsed.tenant)
+        raise _inactive_error(parsed, reason, add_key)
     return key_principal(tx, key)
 
 
-def _inactive_error(parsed: PrincipalName, reason: str, hint: str) -> Denied:
-    return Denied(f"{parsed.id} is {reason}", code="principal.ended", hint=hint)
+def _inactive_error(parsed: PrincipalName, reason: str, action: Action) -> Denied:
+    return Denied(f"{parsed.id} is {reason}", code="principal.ended", action=action)

@@ -11,6 +11,7 @@ from base64 import b32encode
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from paddock.core.action import Action
 from paddock.core.call import Principal
 from paddock.core.clock import Random
 from paddock.core.errors import Denied, NotFound, OperatorError
@@ -110,7 +111,7 @@ def session_subject(change: AuditedTransaction, principal_name: str) -> Principa
     # Only the name is stored: Ann of another tenant would become the Ann of this one.
     if principal.tenant != change.tenant or not principal.interactive:
         raise OperatorError(
-            f"{printable(principal_name, 80)!r} is nobody of {change.tenant} who signs in",
+            f"{printable(principal_name, 80)!r} is not a person of {change.tenant} who can sign in",
             code="principal.unclear",
             hint="name a person, or local:NAME, and their tenant with --tenant",
         )
@@ -136,7 +137,7 @@ def session_principal(tx: Transaction, token: str, now: datetime) -> Principal:
             return resolve_principal(tx, session.subject, session.tenant, now, interactive=True)
         except (Denied, NotFound):
             pass  # the person is disabled or was removed
-    raise Denied("nobody is signed in with this", code="auth.refused", hint="sign in again: paddock login")
+    raise Denied("the session is invalid or expired", code="auth.refused", action=Action.of("login"))
 
 
 def record_session_use(tx: Transaction, token: str, now: datetime) -> None:
@@ -167,9 +168,9 @@ def end_session(change: AuditedTransaction, session_id: str, subject: str | None
     ended = next((session for session in sessions if session.id == session_id), None)
     if ended is None:
         raise NotFound(
-            f"nobody is signed in as {printable(session_id, 64)!r}",
+            f"there is no session {printable(session_id, 64)!r}",
             code="session.not_found",
-            hint="see 'paddock user session list'",
+            action=Action.of("user.sessions"),
         )
     _end(change, ended)
     return ended

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paddock.core.action import Action, ActionKind
 from paddock.core.errors import Conflict, NotFound, OperatorError
 from paddock.core.events.principals import TenantCreated, TenantRemoved
 from paddock.core.ids import DEFAULT_TENANT, Tenant
@@ -13,17 +14,13 @@ from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Transaction
 
 # Tables that block the removal of a tenant: what their rows are called, and what to do about them.
-_BLOCKING_TABLES = (
-    ("people", "people", "remove them: paddock user remove NAME --tenant {tenant}"),
-    ("groups", "groups", "remove them: paddock group remove NAME --tenant {tenant}"),
-    ("grants", "grants of plugins", "uninstall those plugins: paddock plugin list"),
-    ("plugin_values", "values that plugins keep", "uninstall those plugins: paddock plugin list"),
-    ("plugin_artifacts", "artifacts", "uninstall the plugins that made them: paddock plugin list"),
-    (
-        "ledger",
-        "entries in the record",
-        "a tenant with a past stays; disable its people: paddock user list --tenant {tenant}",
-    ),
+_BLOCKING_TABLES: tuple[tuple[str, str, str, ActionKind], ...] = (
+    ("people", "people", "remove them first", "user.remove"),
+    ("groups", "groups", "remove them first", "group.remove"),
+    ("grants", "grants of plugins", "remove those plugins first", "plugin.list"),
+    ("plugin_values", "values of plugins", "remove those plugins first", "plugin.list"),
+    ("plugin_artifacts", "artifacts", "remove the plugins that made them first", "plugin.list"),
+    ("ledger", "ledger entries", "a tenant with ledger entries cannot be removed; disable its users", "user.list"),
 )
 
 
@@ -59,7 +56,7 @@ def unknown_tenant_error(name: str) -> NotFound:
     return NotFound(
         f"there is no tenant {printable(name, 80)!r}",
         code="tenant.not_found",
-        hint="see 'paddock tenant list', or make one: paddock tenant add NAME",
+        action=Action.of("tenant.list"),
     )
 
 
@@ -76,7 +73,7 @@ def add_tenant(change: AuditedTransaction, name: str, title: str = "") -> Tenant
         (row.name, row.title, row.created_at),
     )
     if not added:
-        raise Conflict(f"there is a tenant {name!r} already", code="tenant.exists", hint="see 'paddock tenant list'")
+        raise Conflict(f"the tenant {name!r} already exists", code="tenant.exists", action=Action.of("tenant.list"))
     change.publish.publish(TenantCreated(row.name, change.by))
     return row
 
@@ -91,18 +88,19 @@ def remove_tenant(change: AuditedTransaction, name: str) -> TenantRecord:
     """
     row = require_tenant(change.tx, name)
     if row.name == DEFAULT_TENANT:
-        raise OperatorError("the default tenant stays", code="tenant.default", hint="remove another one")
-    blocking = [
-        (label, count, hint)
-        for table, label, hint in _BLOCKING_TABLES
+        raise OperatorError("the default tenant cannot be removed", code="tenant.default")
+    blocking: list[tuple[str, int, str, ActionKind]] = [
+        (label, count, hint, kind)
+        for table, label, hint, kind in _BLOCKING_TABLES
         if (count := _count_rows(change.tx, table, row.name))
     ]
     if blocking:
         raise Conflict(
-            f"the tenant {name} still has {', '.join(f'{label} ({count})' for label, count, _ in blocking)}",
+            f"the tenant {name} still has {', '.join(f'{label} ({count})' for label, count, _, _ in blocking)}",
             code="tenant.in_use",
-            hint=blocking[0][2].format(tenant=name),
-            details={"tenant": name} | {label.replace(" ", "_"): count for label, count, _ in blocking},
+            hint=blocking[0][2],
+            action=Action.of(blocking[0][3], tenant=name),
+            details={"tenant": name} | {label.replace(" ", "_"): count for label, count, _, _ in blocking},
         )
     change.tx.execute("DELETE FROM person_consents WHERE tenant = ?", (row.name,))
     change.tx.execute("DELETE FROM tenants WHERE name = ?", (row.name,))

@@ -24,7 +24,7 @@ from paddock.rpc.peer import JsonRpcPeer, PendingRequest
 from paddock.rpc.transport import Transport
 from paddock.runtime.calls import AskCaller, CallPlan, DeliveryStatus, InFlightCall, InFlightCalls, OnEvent
 from paddock.runtime.deployment import Deployment
-from paddock.runtime.diagnosis import Diagnosis, see_log_hint
+from paddock.runtime.diagnosis import Diagnosis, read_log
 from paddock.runtime.errors import had_no_effect, to_paddock_error
 from paddock.runtime.exit_reason import EXIT_GRACE_S, KillReason
 from paddock.runtime.inbound import InboundHandler
@@ -379,7 +379,7 @@ class PluginConnection:
     def _kill_process(self, kill_reason: KillReason, description: str) -> None:
         """Have the process killed because of one call; `description` explains it to callers whose calls end with it."""
         self.set_exit_diagnosis(
-            Diagnosis(f"{description}, and this one ended with its process", "call again: the plugin is restarted")
+            Diagnosis(f"{description}, and this one ended with its process", "repeat the call: the plugin restarts")
         )
         self._observer.on_fatal(kill_reason)
 
@@ -389,7 +389,8 @@ class PluginConnection:
         diagnosis = self._exit_diagnosis.result() if self._exit_diagnosis.done() else Diagnosis(reason)
         return Unavailable(
             f"{self._name} ended before it answered: {diagnosis.reason}",
-            hint=diagnosis.hint or see_log_hint(self._name),
+            hint=diagnosis.hint,
+            action=diagnosis.action or (None if diagnosis.hint else read_log(self._name)),
             details={"plugin": self._name},
         )
 

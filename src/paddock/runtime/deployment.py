@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from paddock.cage.spec import CageSpec
+from paddock.core.action import Action
 from paddock.core.ids import Digest, PluginName, Tenant
 from paddock.manifest.capability import Capability, StorageAccess
 from paddock.manifest.model import Manifest
@@ -101,6 +102,7 @@ class LastFailure:
 
     reason: str
     hint: str
+    action: Action | None
     error_code: str
     at: str  # ISO-8601
 
@@ -116,6 +118,7 @@ class PluginStatus:
     cage_id: str | None = None
     reason: str = ""  # why it is not running, for people
     hint: str = ""
+    action: Action | None = None
     error_code: str = ""
     failures: int = 0
     restarts: int = 0  # automatic restarts

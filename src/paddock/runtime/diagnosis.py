@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from paddock.cage.spec import MIB, ProcessExit
+from paddock.core.action import Action
 from paddock.core.printable import printable
 from paddock.manifest.command import environment_program
 from paddock.manifest.credential_paths import credentials_at
@@ -29,48 +30,76 @@ _SIGNALS = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A reason for people, and a hint what to do about it."""
+    """A reason for people, and a hint and an action what to do about it."""
 
     reason: str
     hint: str = ""
+    action: Action | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GrantAdvice:
+    """How a plugin gets another capability.
+
+    Attributes:
+        how: The beginning of the advice; the capability follows.
+        plugin: The plugin to upgrade for it; empty if its author has to act first.
+        grants: Whether the upgrade itself grants the capability.
+    """
+
+    how: str
+    plugin: str = ""
+    grants: bool = False
+
+    def action(self, capability: str) -> Action | None:
+        """Return the action that gives the plugin the capability."""
+        if not self.plugin or not capability:
+            return None
+        return Action.of("plugin.upgrade", plugin=self.plugin, capabilities=(capability,) if self.grants else ())
 
 
 # The hint mentions a restart because a daemon reads its settings only when it starts.
-_MORE_MEMORY_HINT = "if it needs more, raise limits.memory_mb in config.toml, and start paddock serve again if it runs"
+_MORE_MEMORY_HINT = "if it needs more, raise limits.memory_mb in config.toml, and restart the daemon"
 
 _PROGRAM = r"([A-Za-z0-9._+-]{1,64})"
 _SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error: (.+)")
 _FILE_AND_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 _SYNTAX_ERROR_LOOKBACK_LINES = 5  # the code, and a marker below it, stand between the location and the error
 
-# Patterns for the last meaningful line, each with a reason and a hint. The first match wins.
-_STDERR_PATTERNS: tuple[tuple[re.Pattern[str], str, str], ...] = (
+# Patterns for the last meaningful line, each with a reason, a hint, and the capability that would help. The first match
+# wins.
+_STDERR_PATTERNS: tuple[tuple[re.Pattern[str], str, str, str], ...] = (
     (
         re.compile(r"ModuleNotFoundError: No module named '([^']+)'"),
         "its Python module {0} cannot be imported in the cage",
         "put {0} into the package: beside the program that imports it, or in vendor/ where the manifest names an "
         "entrypoint; modules in your home or in a virtual environment are not visible to plugins",
+        "",
     ),
     (
         re.compile(r"ImportError: (.+)"),
         "an import failed: {0}",
-        "the package has to bring what it imports",
+        "the package has to include everything that it imports",
+        "",
     ),
     (
         re.compile(r"can't open file '(/[^']+)'|Cannot find module '(/[^']+)'"),
         "it looked for {0}, which the cage does not show",
         "if it is there on this machine, {how} read:fs:{0}, or the folder around it where it needs more of that; "
         "if it belongs to the package, add it there",
+        "read:fs:{0}",
     ),
     (
         re.compile(r"Cannot find module '([^']+)'"),
         "its Node module {0} is not in the package",
         "run npm install in the package before it is installed here",
+        "",
     ),
     (
         re.compile(r"error while loading shared libraries: ([^:]+)"),
         "the shared library {0} is not visible in the cage",
         "install it into the system's library directory, or put it into the package",
+        "",
     ),
     (
         re.compile(
@@ -80,18 +109,21 @@ _STDERR_PATTERNS: tuple[tuple[re.Pattern[str], str, str], ...] = (
             rf"|spawn (?:/\S*bin/)?{_PROGRAM} (?:ENOENT|EACCES)"
             rf"|PermissionError: \[Errno 13\] Permission denied: '(?:/[^']*bin/)?{_PROGRAM}'"
         ),
-        "it runs the program {0}, which it may not or which is not there",
+        "it runs the program {0}, which is not granted or does not exist",
         "{how} exec:{0}:/",
+        "exec:{0}:/",
     ),
     (
         re.compile(r"PermissionError: \[Errno 13\] Permission denied: '([^']+)'"),
         "it may not use {0}",
         "{how} read:fs:{0} or write:fs:{0}",
+        "read:fs:{0}",
     ),
     (
         re.compile(r"(?:FileNotFoundError: \[Errno 2\] No such file or directory:|ENOENT[^']{0,80}) '(/[^']+)'"),
         "it looked for {0}, which the cage does not show",
         "if it is there on this machine, {how} read:fs:{0}",
+        "read:fs:{0}",
     ),
     (
         re.compile(
@@ -99,32 +131,35 @@ _STDERR_PATTERNS: tuple[tuple[re.Pattern[str], str, str], ...] = (
         ),
         "it looked for {0}, which the cage does not show or which it may not use",
         "if it is there on this machine, {how} read:fs:{0} or write:fs:{0}",
+        "read:fs:{0}",
     ),
     (
         re.compile(rf"FileNotFoundError: \[Errno 2\] No such file or directory: '{_PROGRAM}'"),
         "it looked for {0}, which is not there",
         "if that is a program, {how} exec:{0}:/",
+        "exec:{0}:/",
     ),
-    (_SYNTAX, "its code cannot be read: {0}", "the interpreter may be older than it needs"),
-    (re.compile(r"MemoryError|JavaScript heap out of memory"), "it ran out of memory", _MORE_MEMORY_HINT),
+    (_SYNTAX, "its code cannot be parsed: {0}", "the interpreter may be older than it needs", ""),
+    (re.compile(r"MemoryError|JavaScript heap out of memory"), "it ran out of memory", _MORE_MEMORY_HINT, ""),
     (
         re.compile(r"gaierror|Name or service not known|ENOTFOUND|EAI_AGAIN"),
         "it tried to reach a host that it was not granted",
         "{how} net:HOST:PORT",
+        "net:HOST:PORT",
     ),
 )
 
 
-DECLARE_IN_MANIFEST = "declare it in the manifest:"
+DECLARE_IN_MANIFEST = GrantAdvice("declare it in the manifest:")
 
 
-def grant_advice(manifest: Manifest) -> str:
-    """Return the beginning of an advice to grant a capability. An MCP server has no manifest that could declare any."""
+def grant_advice(manifest: Manifest) -> GrantAdvice:
+    """Return how the plugin gets another capability. An MCP server has no manifest that could declare any."""
     runtime = manifest.runtime
     if isinstance(runtime, CommandRuntime) and runtime.protocol == "mcp":
         if has_own_manifest(manifest):
-            return f"let its manifest, in a new version for 'paddock plugin upgrade {manifest.name}', declare"
-        return f"give it that: paddock plugin upgrade {manifest.name} --capability"
+            return GrantAdvice("declare in a new version of its manifest:", manifest.name)
+        return GrantAdvice("upgrade it with the capability", manifest.name, grants=True)
     return DECLARE_IN_MANIFEST
 
 
@@ -139,9 +174,9 @@ def has_own_manifest(manifest: Manifest) -> bool:
 _SPEAKS_JSON_RPC_HINT = "a plugin speaks JSON-RPC on its standard output and logs to its standard error"
 
 
-def see_log_hint(plugin: str) -> str:
-    """Return the hint to read the plugin's log, for when nothing else is known."""
-    return f"see what it wrote: paddock plugin logs {plugin}"
+def read_log(plugin: str) -> Action:
+    """Return the action to read the plugin's log, for when nothing else is known."""
+    return Action.of("plugin.logs", plugin=plugin)
 
 
 def diagnose_exit(
@@ -152,7 +187,7 @@ def diagnose_exit(
     answered: bool,
     noise: Sequence[str] = (),
     memory_bytes: int | None = None,
-    how: str = DECLARE_IN_MANIFEST,
+    advice: GrantAdvice = DECLARE_IN_MANIFEST,
 ) -> Diagnosis:
     """Return the likeliest reason that a process ended.
 
@@ -163,16 +198,16 @@ def diagnose_exit(
         answered: Whether it ever answered the handshake.
         noise: Lines on its stdout that were not JSON.
         memory_bytes: Its memory limit, where that is known.
-        how: The beginning of an advice to grant a capability.
+        advice: How it gets another capability.
     """
     phase_text = "" if answered else " before it answered the handshake"
     if process_exit.cause == "memory":
         limit = f" ({memory_bytes // MIB} MB)" if memory_bytes is not None else ""
         comma = "" if answered else ","
-        return Diagnosis(f"it used more memory than it may{limit}{comma}{phase_text}", _MORE_MEMORY_HINT)
+        return Diagnosis(f"it exceeded its memory limit{limit}{comma}{phase_text}", _MORE_MEMORY_HINT)
     if process_exit.cause:
         return Diagnosis(f"it was ended by the host ({printable(process_exit.cause, 80)}){phase_text}")
-    output_diagnosis = diagnose_stderr([*noise, *stderr], how)
+    output_diagnosis = diagnose_stderr([*noise, *stderr], advice)
     if output_diagnosis is not None:
         # A plugin that served before may have survived that output and have ended of something else.
         reason = (
@@ -180,18 +215,20 @@ def diagnose_exit(
             if answered
             else f"it ended{phase_text}: {output_diagnosis.reason}"
         )
-        return Diagnosis(reason, output_diagnosis.hint)
+        return replace(output_diagnosis, reason=reason)
     if process_exit.signal is not None:
         hint = "it used a system call that plugins may not use" if process_exit.signal == _SIGSYS else ""
         return Diagnosis(f"{_describe_exit(process_exit)}{phase_text}", hint)
     last_line = next((line for line in reversed(stderr) if line.strip()), "")
     log_note = (
-        f"; its last words: {printable(_log_message(last_line), 160)}" if last_line else "; it wrote nothing to its log"
+        f"; its last log line: {printable(_log_message(last_line), 160)}"
+        if last_line
+        else "; it wrote nothing to its log"
     )
     if process_exit.code == 0:
         if answered:
             return Diagnosis(
-                f"{_describe_exit(process_exit)}{log_note}", "a plugin serves until it is told to shut down"
+                f"{_describe_exit(process_exit)}{log_note}", "a plugin serves until it gets a shutdown request"
             )
         if noise:
             return Diagnosis(f"it ended without answering; {_describe_noise(noise)}", _SPEAKS_JSON_RPC_HINT)
@@ -200,7 +237,8 @@ def diagnose_exit(
         )
     if noise and not answered:
         log_note += f"; {_describe_noise(noise)}"
-    return Diagnosis(f"{_describe_exit(process_exit)}{phase_text}{log_note}", see_log_hint(plugin) if last_line else "")
+    reason = f"{_describe_exit(process_exit)}{phase_text}{log_note}"
+    return Diagnosis(reason, action=read_log(plugin) if last_line else None)
 
 
 def _log_message(line: str) -> str:
@@ -220,7 +258,11 @@ def _describe_exit(process_exit: ProcessExit) -> str:
 
 
 def diagnose_silence(
-    plugin: str, silence: str, stderr: Sequence[str], noise: Sequence[str], how: str = DECLARE_IN_MANIFEST
+    plugin: str,
+    silence: str,
+    stderr: Sequence[str],
+    noise: Sequence[str],
+    advice: GrantAdvice = DECLARE_IN_MANIFEST,
 ) -> Diagnosis:
     """Return the likeliest reason that a process never answered, judging by its output.
 
@@ -229,40 +271,39 @@ def diagnose_silence(
         silence: A description of what it did not answer.
         stderr: Its last lines.
         noise: Lines on its stdout that were not JSON.
-        how: The beginning of an advice to grant a capability.
+        advice: How it gets another capability.
     """
-    output_diagnosis = diagnose_stderr([*noise, *stderr], how)
+    output_diagnosis = diagnose_stderr([*noise, *stderr], advice)
     if output_diagnosis is not None:
-        return Diagnosis(f"{silence}: {output_diagnosis.reason}", output_diagnosis.hint)
+        return replace(output_diagnosis, reason=f"{silence}: {output_diagnosis.reason}")
     if noise:
         return Diagnosis(f"{silence}; {_describe_noise(noise)}", _SPEAKS_JSON_RPC_HINT)
-    return Diagnosis(silence, see_log_hint(plugin))
+    return Diagnosis(silence, action=read_log(plugin))
 
 
 def _describe_noise(noise: Sequence[str]) -> str:
     first_line = next((line for line in noise if line.strip()), noise[0])
-    return f"it wrote to stdout what is no JSON-RPC: '{printable(first_line, 120)}'"
+    return f"it wrote text to stdout that is not JSON-RPC: '{printable(first_line, 120)}'"
 
 
-def diagnose_stderr(lines: Sequence[str], how: str = DECLARE_IN_MANIFEST) -> Diagnosis | None:
+def diagnose_stderr(lines: Sequence[str], advice: GrantAdvice = DECLARE_IN_MANIFEST) -> Diagnosis | None:
     """Match a plugin's last lines against known error patterns; None if none matches."""
     for index in range(len(lines) - 1, -1, -1):
-        for pattern, reason, hint in _STDERR_PATTERNS:
+        for pattern, reason, hint, capability in _STDERR_PATTERNS:
             match = pattern.search(lines[index])
             if match is None:
                 continue
             parts = [printable(part, 120) for part in match.groups() if part]
             location = _syntax_error_location(lines, index) if pattern is _SYNTAX else ""
             if location:
-                return Diagnosis(f"{reason.format(*parts)} ({location})", "the plugin's author has to mend it")
-            return Diagnosis(reason.format(*parts), _advice(hint, parts, how))
+                return Diagnosis(f"{reason.format(*parts)} ({location})", "the plugin's author has to fix it")
+            # No advice to open a path that holds credentials.
+            credentials = credentials_at(parts[0]) if parts and parts[0].startswith("/") and ":fs:" in hint else ""
+            if credentials:
+                return Diagnosis(reason.format(*parts), f"do not grant it: this path holds {credentials}")
+            action = advice.action(capability.format(*parts))
+            return Diagnosis(reason.format(*parts), hint.format(*parts, how=advice.how), action)
     return None
-
-
-def _advice(hint: str, parts: Sequence[str], how: str) -> str:
-    """Format the hint, except where it would open a path that holds credentials."""
-    credentials = credentials_at(parts[0]) if parts and parts[0].startswith("/") and ":fs:" in hint else ""
-    return f"leave it closed: this place holds {credentials}" if credentials else hint.format(*parts, how=how)
 
 
 def _syntax_error_location(lines: Sequence[str], index: int) -> str:

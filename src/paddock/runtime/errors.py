@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from paddock.core.action import Action
 from paddock.core.errors import Busy, CallerError, Failed, NotFound, PaddockError, PluginError, Unavailable
 from paddock.core.printable import printable
-from paddock.plugins.manage.repair_text import upgrade_or_enable_hint
+from paddock.plugins.manage.repair_text import UPGRADE_FIRST_HINT
 from paddock.rpc.errors import NO_EFFECT, RpcError
-from paddock.runtime.diagnosis import Diagnosis, see_log_hint
+from paddock.runtime.diagnosis import Diagnosis, read_log
 from paddock.runtime.lifecycle import PluginState
 
 _MAX_MESSAGE_CHARS = 2_000
@@ -50,7 +51,7 @@ def to_paddock_error(plugin: str, fault: RpcError, not_started_codes: frozenset[
             return CallerError(message, code="not_applicable", details=details)
         case -32603 if details.get("data") == _WORKER_EXITED_DATA:
             return Unavailable(
-                f"{plugin} ended before it answered: {message}", hint=see_log_hint(plugin), details={"plugin": plugin}
+                f"{plugin} ended before it answered: {message}", action=read_log(plugin), details={"plugin": plugin}
             )
         case -32603:
             # Mostly an exception of its code. Its message is for the author and in the log, not for the caller.
@@ -59,7 +60,7 @@ def to_paddock_error(plugin: str, fault: RpcError, not_started_codes: frozenset[
                 if message.startswith(_SDK_MESSAGE_PREFIX)
                 else ""
             )
-            return PluginError(sdk_message or f"{plugin} failed: {message}", hint=see_log_hint(plugin), details=details)
+            return PluginError(sdk_message or f"{plugin} failed: {message}", action=read_log(plugin), details=details)
         case _:
             return PluginError(message, hint=hint, details=details)
 
@@ -113,19 +114,23 @@ def unavailable_error(
     """
     details = {"plugin": plugin, "state": state.value} | ({"reason_code": error_code} if error_code else {})
     error_class = Unavailable
+    action = diagnosis.action
     match state:
         case _ if still_starting:
-            reason, hint = "it is still starting", RETRY_SOON_HINT
+            reason, hint, action = "it is still starting", RETRY_SOON_HINT, None
         case PluginState.FAILED:
             error_class = Failed
-            reason, hint = f"it failed: {diagnosis.reason}", diagnosis.hint or upgrade_or_enable_hint(plugin)
+            reason, hint = f"it failed: {diagnosis.reason}", diagnosis.hint
+            if not hint and action is None:
+                hint, action = UPGRADE_FIRST_HINT, Action.of("plugin.enable", plugin=plugin)
         case PluginState.CRASHED if restarts:
             reason = f"it is being restarted: {diagnosis.reason}"
             hint = f"{RETRY_SOON_HINT}; {diagnosis.hint}" if diagnosis.hint else RETRY_SOON_HINT
         case PluginState.CRASHED:
-            reason, hint = diagnosis.reason, diagnosis.hint or see_log_hint(plugin)
+            reason, hint = diagnosis.reason, diagnosis.hint
+            action = action or (None if hint else read_log(plugin))
         case PluginState.DISABLED:
-            reason, hint = "it is disabled", f"paddock plugin enable {plugin}"
+            reason, hint, action = "it is disabled", "", Action.of("plugin.enable", plugin=plugin)
         case _:
-            reason, hint = f"it is {state}", RETRY_SOON_HINT
-    return error_class(f"{plugin} does not run: {reason}", hint=hint, details=details)
+            reason, hint, action = f"it is {state}", RETRY_SOON_HINT, None
+    return error_class(f"{plugin} does not run: {reason}", hint=hint, action=action, details=details)

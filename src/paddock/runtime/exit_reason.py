@@ -67,13 +67,13 @@ def exit_reason_for(error: Exception, *, ran: bool) -> PermanentFailure | Proces
     """
     match error:
         case PaddockError():
-            code, diagnosis = error.error_code, Diagnosis(error_summary(error), error.hint)
+            code, diagnosis = error.error_code, Diagnosis(error_summary(error), error.hint, error.action)
             transient = error.retryable or code in _TRANSIENT_CODES
         case OSError():
             code, diagnosis = "internal", Diagnosis(f"it could not be started: {error}")
             transient = True
         case _:
-            code, diagnosis = "internal", Diagnosis(f"the host failed at it: {error!r}", "this is a bug of the host")
+            code, diagnosis = "internal", Diagnosis(f"the host failed: {error!r}", "this is a bug of Paddock")
             transient = False
     # Failures of the host do not spend the plugin's restart budget.
     return ProcessCrashed(diagnosis, spends_budget=False) if transient or ran else PermanentFailure(code, diagnosis)

@@ -175,6 +175,7 @@ class PluginInstance:
             cage_id=running.cage_id if running else None,
             reason=self._diagnosis.reason,
             hint=self._diagnosis.hint,
+            action=self._diagnosis.action,
             error_code=self._error_code,
             failures=len(self._budget.failures),
             restarts=self._restarts,
@@ -276,7 +277,7 @@ class PluginInstance:
     def _record_failure(self, diagnosis: Diagnosis, code: str) -> None:
         self._diagnosis, self._error_code = diagnosis, code
         failed_at = self._deps.clock.now().isoformat()
-        self._last_failure = LastFailure(diagnosis.reason, diagnosis.hint, code, failed_at)
+        self._last_failure = LastFailure(diagnosis.reason, diagnosis.hint, diagnosis.action, code, failed_at)
 
     async def _back_off(self, running_since: float | None, *, spends_budget: bool, host_failed: bool) -> None:
         now = self._deps.clock.monotonic()

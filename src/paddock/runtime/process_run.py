@@ -14,6 +14,7 @@ import anyio
 
 from paddock.cage.spec import CageSpec, ProcessExit
 from paddock.capabilities.pipes.channel import open_channel
+from paddock.core.action import Action
 from paddock.core.clock import Clock
 from paddock.core.events.contracts import PluginStopped
 from paddock.core.events.event import EventSink
@@ -28,7 +29,7 @@ from paddock.core.printable import printable
 from paddock.rpc.errors import PeerLost, RpcError
 from paddock.runtime.connection import PluginConnection
 from paddock.runtime.deployment import Deployment, StartSpec
-from paddock.runtime.diagnosis import Diagnosis, diagnose_exit, diagnose_silence, grant_advice, see_log_hint
+from paddock.runtime.diagnosis import Diagnosis, diagnose_exit, diagnose_silence, grant_advice, read_log
 from paddock.runtime.endpoint import CagedEndpoint, EndpointLauncher, PluginEndpoint
 from paddock.runtime.errors import describe_error
 from paddock.runtime.exit_reason import (
@@ -279,7 +280,8 @@ class ProcessRun:
     async def _shut_down(self, endpoint: PluginEndpoint, exited: asyncio.Future[ProcessExit]) -> ExitReason:
         """Escalate from a shutdown request to SIGTERM to SIGKILL. Each step has its time limit."""
         name = self._name
-        self._connection.set_exit_diagnosis(Diagnosis("it was asked to stop", f"see why: paddock plugin show {name}"))
+        show_plugin = Action.of("plugin.show", plugin=name)
+        self._connection.set_exit_diagnosis(Diagnosis("it was stopped", action=show_plugin))
         self._adapter.request_shutdown(self._connection)
         if not await _wait_at_most(exited, self._deployment.manifest.timing.shutdown):
             endpoint.signal(signal.SIGTERM)
@@ -336,7 +338,7 @@ class ProcessRun:
         )
         spends_budget = kill_reason is None or kill_reason.spends_budget
         if kill_reason is not None:
-            diagnosis = Diagnosis(kill_reason.reason, see_log_hint(self._name))
+            diagnosis = Diagnosis(kill_reason.reason, action=read_log(self._name))
         else:
             diagnosis = diagnose_exit(
                 self._name,
@@ -345,7 +347,7 @@ class ProcessRun:
                 answered=self._handshake_done,
                 noise=self._connection.noise_lines,
                 memory_bytes=self._memory_bytes,
-                how=self._grant_advice,
+                advice=self._grant_advice,
             )
         self._connection.set_exit_diagnosis(diagnosis)  # tells callers why no answer comes
         return ProcessCrashed(diagnosis, process_exit, spends_budget)

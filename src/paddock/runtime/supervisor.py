@@ -13,12 +13,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from paddock.capabilities.request import MethodCounts
+from paddock.core.action import Action
 from paddock.core.call import CallContext
 from paddock.core.errors import HostError, NotFound, PaddockError, Unavailable
 from paddock.core.ids import CallId, PluginName, Tenant
 from paddock.core.tasks import scoped_tasks
 from paddock.manifest.model import CallableSpec
-from paddock.plugins.manage.repair_text import tenant_option
 from paddock.rpc.errors import PeerLost
 from paddock.runtime.calls import AskCaller, DeliveryStatus, OnEvent, plan_call
 from paddock.runtime.deployment import Deployment, InstanceKey, PluginStatus
@@ -211,7 +211,7 @@ class Supervisor:
             raise _not_served_error(key, spec)
         if plan.has_effect and (self._deps.is_node_lost() or losses_before != self._node_losses):
             raise HostError(
-                "others may take this host for dead and see to what it had begun",
+                "other hosts may consider this one dead and take over its calls",
                 code="node.lost",
                 hint="try again when the database can be reached",
             )
@@ -336,7 +336,7 @@ class Supervisor:
             raise NotFound(
                 f"{key.plugin} is not enabled",
                 code="plugin.not_enabled",
-                hint=f"paddock plugin enable {key.plugin}{tenant_option(key.tenant)}",
+                action=Action.of("plugin.enable", plugin=key.plugin, tenant=key.tenant),
                 details={"plugin": key.plugin},
             ) from None
 

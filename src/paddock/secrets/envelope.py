@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from paddock.core.action import Action
 from paddock.core.clock import Random
 from paddock.core.errors import HostError
 from paddock.core.secret import Secret
@@ -114,7 +115,7 @@ def _decrypt(key: bytes, data: bytes, associated_data: bytes, version: SecretVer
         return AESGCM(key).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], associated_data)
     except (InvalidTag, ValueError):
         raise HostError(
-            f"the secret {version.name} cannot be opened: it was changed, or was sealed for another place",
+            f"the secret {version.name} cannot be opened: it was modified, or sealed under another name or owner",
             code="secret.unreadable",
-            hint="set it again: paddock secret set",
+            action=Action.of("secret.set", name=version.name),
         ) from None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import Any, cast
 
+from paddock.core.action import Action
 from paddock.core.errors import CallerError
-from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.secret import is_config_secret
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest
 
@@ -97,21 +96,21 @@ def missing_secrets_error(
 ) -> CallerError:
     """Build the error for a call that cannot succeed, with all missing secrets at once."""
     required = required_secrets(manifest, operation)
-    tenant_option = "" if tenant == DEFAULT_TENANT else f" --tenant {tenant}"
-    owner_options = {name: _owner_argument(required.get(name, _EITHER), person) for name in names}
-    commands = [f"paddock secret set {shlex.quote(name)}{owner_options[name]}{tenant_option}" for name in names]
+    first = next(iter(names))
+    owner = _owner_argument(required.get(first, _EITHER), person)
     return CallerError(
         f"{manifest.name}.{operation} needs secrets that are not set: {', '.join(names)}",
         code="missing_secrets",
-        hint=" · ".join(commands),
+        hint="set each of them" if len(names) > 1 else "",
+        action=Action.of("secret.set", name=first, user=owner, tenant=tenant),
         details={"plugin": manifest.name, "operation": operation, "missing": list(names)},
     )
 
 
 def _owner_argument(order: LookupOrder, person: str | None) -> str:
-    """Return the `--user` option if the secret must be a person's; `PERSON` if the call is for nobody."""
+    """Return the owner if the secret must be a person's; `PERSON` if the call is not for a person."""
     owner = person.removeprefix("user:") if person else "PERSON"
-    return f" --user {shlex.quote(owner)}" if order == (SecretScope.USER,) else ""
+    return owner if order == (SecretScope.USER,) else ""
 
 
 def _parse_order(allowed_scope: str) -> LookupOrder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from paddock.core.action import Action
 from paddock.core.clock import Random
 from paddock.core.errors import NotFound, OperatorError
 from paddock.core.events.secrets import SecretRemoved, SecretSet
@@ -190,7 +191,9 @@ def require_secret(tx: Transaction, tenant: str, name: str, owner: str) -> Secre
     if row is None:
         subject = f"{owner} has" if owner else "there is"
         raise NotFound(
-            f"{subject} no secret {printable(name, 128)}", code="secret.not_found", hint="paddock secret list"
+            f"{subject} no secret {printable(name, 128)}",
+            code="secret.not_found",
+            action=Action.of("secret.list", tenant=tenant),
         )
     return SecretInfo(**row)
 

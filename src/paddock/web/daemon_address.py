@@ -10,6 +10,7 @@ from pathlib import Path
 
 from paddock.config.directories import Directories
 from paddock.config.web_settings import HttpSettings
+from paddock.core.action import Action
 from paddock.core.errors import Unreachable
 
 MAX_SOCKET_PATH_BYTES = 107  # `sun_path` without the closing NUL
@@ -57,7 +58,8 @@ def console_url(directories: Directories, http: HttpSettings) -> str:
         raise Unreachable(
             "no daemon of this home listens on TCP",
             code="daemon.no_url",
-            hint="start one: paddock serve; where http.address is off, set it",
+            hint="if http.address is off, set it",
+            action=Action.of("daemon.start"),
         )
     return url.rstrip("/")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
+from paddock.core.action import Action
 from paddock.core.errors import NotFound
 from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.ledger.entry import LedgerEntry
@@ -103,9 +104,9 @@ def request_retry(tx: Transaction, tenant: str, webhook: str, event_id: str | No
     )
     if event_id is not None and not updated:
         raise NotFound(
-            "no such event is among its dead letters",
+            "the webhook has no such undelivered event",
             code="webhook.not_dead",
-            hint=f"paddock webhook dead-letter list {webhook}",
+            action=Action.of("webhook.dead", webhook=webhook, tenant=tenant),
         )
     return updated
 

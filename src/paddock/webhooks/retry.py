@@ -77,13 +77,13 @@ _HINTS: Final = {
     "not_allowed": _PRIVATE_ADDRESS_HINT,
     "webhook.not_allowed": _PRIVATE_ADDRESS_HINT,
     "webhook.not_https": "events are not sent to a public address in the clear; use https://",
-    "net.refused": "nobody listens there; start the receiver, or see whether the port is right",
-    "net.unresolved": "its name leads nowhere; see whether the name is right",
-    "net.unreachable": "there is no way to it from this machine",
+    "net.refused": "the connection was refused; start the receiver, or check the port",
+    "net.unresolved": "its host name does not resolve; check the name",
+    "net.unreachable": "this machine has no route to it",
     "net.timeout": _TIMEOUT_HINT,
     "timeout": _TIMEOUT_HINT,
-    "untrusted": "its certificate is signed by nobody whom this machine trusts",
-    "lost": "it ended the connection before it answered; look at its log",
+    "untrusted": "this machine does not trust the issuer of its certificate",
+    "lost": "it closed the connection before it answered; check its log",
     "too_large": "its answer is too large to be read; an empty one is enough",
 }
 
@@ -94,7 +94,7 @@ def failure_hint(reason: str) -> str:
     if prefix or not status:
         return _HINTS.get(reason, "")
     if status.startswith("3"):
-        return f"it answered {status}, and redirects are not followed; give the address that it leads to"
+        return f"it answered {status}, and redirects are not followed; use the address that it redirects to"
     if status in ("401", "403"):
-        return f"it answered {status}; see whether it has the webhook's secret (paddock webhook rotate gives another)"
-    return f"it answered {status}, and takes an event by answering 200 to 299; look at its log"
+        return f"it answered {status}; check that it has the webhook's current secret, or rotate the secret"
+    return f"it answered {status}, and has to answer 200 to 299 to accept an event; check its log"

@@ -16,6 +16,7 @@ import hmac
 from collections.abc import Sequence
 from datetime import datetime
 
+from paddock.core.action import Action
 from paddock.core.clock import Random
 from paddock.core.errors import HostError
 from paddock.core.secret import Secret
@@ -86,8 +87,8 @@ def read_signing_secrets(database: DirectDatabase, keys: WrappingKeys, hook: Web
 def _require_secret(hook: Webhook, secrets: list[Secret | None]) -> list[Secret]:
     if not secrets or secrets[0] is None:
         raise HostError(
-            f"the webhook {hook.id} has no signing secret any more",
+            f"the signing secret of the webhook {hook.id} is missing",
             code="webhook.no_secret",
-            hint=f"paddock webhook rotate {hook.id}",
+            action=Action.of("webhook.rotate", webhook=hook.id),
         )
     return [secret for secret in secrets if secret is not None]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypedDict
 
 import orjson
 
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.event import EventSink
 from paddock.core.events.webhooks import WebhookAdded, WebhookChanged, WebhookRemoved
@@ -139,7 +140,9 @@ def add(
     """
     if len(list_webhooks(audit.tx, audit.tenant)) >= MAX_WEBHOOKS:
         raise Conflict(
-            f"a tenant has {MAX_WEBHOOKS} webhooks at most", code="webhook.too_many", hint="paddock webhook remove ID"
+            f"a tenant has {MAX_WEBHOOKS} webhooks at most",
+            code="webhook.too_many",
+            action=Action.of("webhook.remove", tenant=audit.tenant),
         )
     audit.publish.publish(WebhookAdded(webhook=webhook_id, host=host, types=types, by=audit.by))
     head = read_head(audit.tx, audit.tenant)
@@ -189,7 +192,9 @@ def require(tx: Transaction, tenant: str, webhook_id: str) -> Webhook:
     hook = find(tx, tenant, webhook_id)
     if hook is None:
         raise NotFound(
-            f"there is no webhook {printable(webhook_id, 80)!r}", code="webhook.not_found", hint="paddock webhook list"
+            f"there is no webhook {printable(webhook_id, 80)!r}",
+            code="webhook.not_found",
+            action=Action.of("webhook.list", tenant=tenant),
         )
     return hook
 

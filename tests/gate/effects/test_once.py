@@ -10,6 +10,7 @@ import pytest
 from tests.gate.effects.at_work import AtWork
 from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by, outcome, tool
 
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, Denied, Invalid, NeedsApproval, NoEffect, PaddockError
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.idempotency import records
@@ -132,7 +133,7 @@ async def test_an_answer_that_is_not_what_was_promised_leaves_the_effect_in_doub
             with pytest.raises(PaddockError) as said:
                 await host.call("odd.note", {}, context=made_by(ANN), idempotency_key="k1")
     assert said.value.error_code == "effect.in_doubt"
-    assert "paddock call unresolved show" in said.value.hint
+    assert said.value.action == Action.of("call.unresolved.show", call=said.value.details["call_id"])
     assert office.done == ["note"], "and it is not made again"
 
 

@@ -10,7 +10,6 @@ ledger. No request is sent for a call that may not act any more, and none outliv
 
 from __future__ import annotations
 
-import shlex
 import ssl
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from paddock.capabilities.http.response import fetch_result, redact_reply, redac
 from paddock.capabilities.http.retry import RETRYABLE_STATUSES, is_retryable, retry_delay
 from paddock.capabilities.http.secret_headers import fill_secret_headers, headers_by_secret
 from paddock.capabilities.request import CapabilityRequest
+from paddock.core.action import Action
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, Denied, NotFound, PaddockError, Unreachable
 from paddock.core.events.capabilities import PluginFetched
@@ -150,8 +150,8 @@ class HttpService:
     async def _secret_value(self, request: CapabilityRequest, name: str) -> str:
         value = await self._secret(request, name)
         if value is None:
-            hint = f"paddock secret set {shlex.quote(name)}"
-            raise NotFound(f"the secret {name} is not set", code="http.no_secret", hint=hint)
+            action = Action.of("secret.set", name=name, tenant=request.tenant)
+            raise NotFound(f"the secret {name} is not set", code="http.no_secret", action=action)
         return value
 
     @contextmanager

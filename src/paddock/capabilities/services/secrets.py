@@ -19,6 +19,7 @@ from paddock.capabilities.dispatcher import ServiceHandler
 from paddock.capabilities.params import text_param
 from paddock.capabilities.recording import RECORD_INTERVAL_S
 from paddock.capabilities.request import CapabilityRequest
+from paddock.core.action import Action, with_sentence
 from paddock.core.clock import Clock
 from paddock.core.errors import Denied, HostError, OperatorError
 from paddock.core.events.event import EventSink
@@ -79,9 +80,14 @@ class PluginSecretService:
             if error.error_code not in UNREADABLE_CODES:
                 raise
             # The cause names paths of this machine, which a caged plugin must not learn.
-            _log.error("the secret %s of %s cannot be opened: %s (%s)", name, request.tenant, error.message, error.hint)
-            hint = "whoever runs this host is told more: paddock doctor"
-            raise HostError(f"the secret {name} cannot be opened", code=error.error_code, hint=hint) from None
+            remedy = with_sentence(error.hint, error.action)
+            _log.error("the secret %s of %s cannot be opened: %s (%s)", name, request.tenant, error.message, remedy)
+            raise HostError(
+                f"the secret {name} cannot be opened",
+                code=error.error_code,
+                hint="an operator of this host finds the cause in its log and its checks",
+                action=Action.of("host.check"),
+            ) from None
         if secret is None:
             return {"value": None, "found": False}
         self._record(request, name, secret)

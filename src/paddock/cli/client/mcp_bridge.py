@@ -314,5 +314,5 @@ def _http_rejection_fault(status: int, body: bytes) -> RpcError:
     problem = cast("_Message", parsed) if isinstance(parsed, dict) else dict[str, Any]()
     message = problem.get("detail") or problem.get("message") or f"the daemon answered with {status}"
     return RpcError(
-        INVALID_REQUEST, str(message), {name: problem[name] for name in ("code", "hint") if name in problem}
+        INVALID_REQUEST, str(message), {name: problem[name] for name in ("code", "hint", "action") if name in problem}
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paddock.cli.output.report import print_message, styled
+from paddock.core.action import Action
 from paddock.core.errors import Failed, Problem, Unavailable
 
 
@@ -47,14 +48,17 @@ def runtime_from_response(started: dict[str, Any]) -> dict[str, Any]:
 
 def start_failed_error(started: dict[str, Any], rollback_command: str = "") -> Unavailable:
     """Build the error for an enabled plugin that the daemon could not start."""
-    name = started["name"]
-    hint = started["hint"] or f"see what it wrote: paddock plugin logs {name}"
+    name, hint = started["name"], started["hint"]
+    action = Action.from_json(started["action"]) or (None if hint else Action.of("plugin.logs", plugin=name))
+    if rollback_command:
+        hint = f"{hint}; or go back: {rollback_command}" if hint else f"go back: {rollback_command}"
     error_type = Failed if started["state"] == "failed" else Unavailable
     return error_type(
         f"{name} {started['version']} is enabled and does not run ({started['state']}): "
-        f"{started['reason'] or 'nobody knows why'}",
+        f"{started['reason'] or 'for an unknown reason'}",
         code=started["error_code"] or None,
-        hint=f"{hint}; or go back: {rollback_command}" if rollback_command else hint,
+        hint=hint,
+        action=action,
         details=started,
     )
 

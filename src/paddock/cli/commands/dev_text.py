@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from paddock.authoring.checks.protocol import describe_mismatch
+from paddock.cli.output.action_text import remedy_lines_of
 from paddock.cli.output.report import styled
 from paddock.cli.output.status_line import describe_call_event
 from paddock.core.printable import printable
@@ -49,7 +50,7 @@ def describe_dev_event(event: Mapping[str, Any]) -> list[str]:
             return [f"{_red('✗')} {_error_text(event['error'])}", *_error_detail_lines(event["error"])]
         case "ended":
             lines = f"{_red('✗')} it ended: {printable(event['reason'], _MAX_VALUE_CHARS)}"
-            return [lines, *_hint_lines(event["hint"])]
+            return [lines, *_remedy_lines(event)]
         case "shows":
             return [f"{event['what']} {'shown' if event['shown'] else 'hidden'}"]
         case "tools":
@@ -106,18 +107,18 @@ def _error_detail_lines(error: Mapping[str, Any]) -> list[str]:
     problems: Any = error.get("errors") or error.get("problems") or []
     return [
         *(f"  {_red('✗')} {_problem_line(problem)}" for problem in problems),
-        *_hint_lines(str(error.get("hint") or "")),
+        *_remedy_lines(error),
     ]
 
 
 def _problem_line(problem: Mapping[str, Any]) -> str:
     line = f" (line {problem['line']})" if problem.get("line") else ""
-    hint = f" → {problem['hint']}" if problem.get("hint") else ""
-    return printable(f"{problem.get('path') or '(document)'}{line}: {problem.get('message')}{hint}", _MAX_VALUE_CHARS)
+    remedy = "".join(f" → {line}" for line in remedy_lines_of(problem))
+    return printable(f"{problem.get('path') or '(document)'}{line}: {problem.get('message')}{remedy}", _MAX_VALUE_CHARS)
 
 
-def _hint_lines(hint: str) -> list[str]:
-    return [f"  {_dim('→')} {printable(hint, _MAX_VALUE_CHARS)}"] if hint else []
+def _remedy_lines(error: Mapping[str, Any]) -> list[str]:
+    return [f"  {_dim('→')} {printable(line, _MAX_VALUE_CHARS)}" for line in remedy_lines_of(error)]
 
 
 def _changed_files_text(files: list[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,12 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
+from paddock.cli.output.action_text import command_line
 from paddock.cli.output.report import print_json, print_result, terminal_columns
 
 if TYPE_CHECKING:
     from paddock.config.directories import Directories
+    from paddock.host.doctor.check import Check
     from paddock.host.doctor.daemon_check import DaemonReport
 
 
@@ -28,13 +31,21 @@ def doctor(*, as_json: bool) -> None:
     from paddock.host.doctor.check import exit_status, text_lines, to_json
     from paddock.host.doctor.run import check_machine
 
-    checks = check_machine(os.environ, Path.home(), working_directory(), _ask_daemon)
+    checks = list(map(_with_commands, check_machine(os.environ, Path.home(), working_directory(), _ask_daemon)))
     if as_json:
         print_json(to_json(checks))
     else:
         for line in text_lines(checks, terminal_columns()):
             print_result(line)
     raise click.exceptions.Exit(exit_status(checks))
+
+
+def _with_commands(check: Check) -> Check:
+    """Render the actions of a check: as its fix, or with its finding where nothing is wrong."""
+    commands = [command_line(action) for action in check.actions]
+    if check.status == "ok":
+        return replace(check, found=": ".join((check.found, *commands)))
+    return replace(check, fix="; ".join((*filter(None, [check.fix]), *commands)))
 
 
 def _ask_daemon(directories: Directories) -> DaemonReport | None:

@@ -7,6 +7,7 @@ import click
 from paddock.cli import options
 from paddock.cli.client.store_access import local_principal
 from paddock.cli.command import command
+from paddock.cli.output.action_text import command_line
 from paddock.cli.output.report import print_json, print_result, styled, wrap_text
 
 
@@ -34,7 +35,7 @@ def explain(name: str, *, who: str | None, tenant: str, as_json: bool) -> None:
         print_json(explanations_to_json(name, explanations))
         return
     for index, explanation in enumerate(explanations):
-        first, *rest = explanation.lines()
+        first, *rest = explanation.lines(command_line)
         print_result(("\n" if index else "") + styled(first, "bold", stream=sys.stdout))
         for line in rest:
             print_result(wrap_text(line, 6))

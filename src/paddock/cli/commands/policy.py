@@ -12,6 +12,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import PaddockGroup
+from paddock.cli.output.action_text import command_line
 from paddock.cli.output.report import format_table, print_json, print_message, print_problems, print_result, styled
 from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.core.printable import printable
@@ -126,7 +127,7 @@ def try_(
         print_message(
             f"{styled('!', 'yellow')} nothing installed is called {target.name}; it is taken as you describe it"
         )
-    first, *rest = explanation.lines()
+    first, *rest = explanation.lines(command_line)
     print_result(styled(first, {"allow": "green", "deny": "red", "ask": "yellow"}[explanation.answer]))
     for line in rest:
         print_result(line)
@@ -147,7 +148,7 @@ def check(folder: Path | None, *, as_json: bool) -> None:
     try:
         policy = _load_policy(directories, settings, folder)
     except Invalid as error:
-        error.hint = ""  # it would point to this command
+        error.action = None  # it would point to this command
         raise
     own_rules = [rule for rule in policy.rules.rules if rule.origin != "shipped"]
     warnings = _unknown_names(policy, directories, settings) if own_rules else []

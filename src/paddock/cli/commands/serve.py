@@ -11,6 +11,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
+from paddock.cli.output.action_text import remedy_lines_of
 from paddock.cli.output.report import print_error, styled
 from paddock.core.error_mapping import error_to_json, exit_code
 from paddock.core.errors import PaddockError
@@ -136,7 +137,7 @@ class _ServeEventPrinter:
         self._starting.discard(name)
         if event["reason"] and (late or not self._ready):
             self._err.write_line(f"{styled('!', 'yellow')} {name} {event['state']}: {printable(event['reason'], 400)}")
-            if event["hint"]:
-                self._err.write_line(f"  {styled('→', 'dim')} {printable(event['hint'], 400)}")
+            for line in remedy_lines_of(event):
+                self._err.write_line(f"  {styled('→', 'dim')} {printable(line, 400)}")
         elif late and event["state"] == "running":
             self._err.write_line(f"{styled('✓', 'green')} {name} runs")

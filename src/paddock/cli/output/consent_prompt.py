@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paddock.cli.output.report import ask_yes_no, is_interactive, print_message, styled
+from paddock.core.action import Action
 from paddock.core.errors import NeedsConsent, OperatorError
 from paddock.core.printable import printable
 from paddock.manifest.capability import (
@@ -62,13 +63,13 @@ def parse_grants(texts: Sequence[str], flag: str = "--grant") -> list[Capability
         raise OperatorError(f"{flag}: {error.message}", code="capability.malformed", hint=error.hint) from None
 
 
-def check_grants_requested(grants: Sequence[str], manifest: Manifest, hint: str) -> None:
+def check_grants_requested(grants: Sequence[str], manifest: Manifest, how_to_grant: tuple[str, Action | None]) -> None:
     """Reject a grant that the plugin does not request: it would change nothing, and look as if it had.
 
     Args:
         grants: Capabilities named on the command line.
         manifest: The plugin's manifest.
-        hint: How to grant more, for the hint.
+        how_to_grant: A hint and an action to grant more.
 
     Raises:
         OperatorError: one of them is not requested, or is not a capability.
@@ -83,7 +84,8 @@ def check_grants_requested(grants: Sequence[str], manifest: Manifest, hint: str)
             f"{manifest.name} {manifest.version} does not ask for {', '.join(map(str, unrequested))};"
             " nothing was changed",
             code="capability.not_asked",
-            hint=hint,
+            hint=how_to_grant[0],
+            action=how_to_grant[1],
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from paddock.cli.output.action_text import remedy_lines_of
 from paddock.core.errors import HostError, PaddockError, TimedOut
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
@@ -46,7 +47,7 @@ def _next_step_for_call(call: Mapping[str, Any] | None, tenant: str) -> tuple[st
         case "cancelled":
             return "the call was cancelled", details, True
         case "in_doubt":
-            return str(error.get("hint", "")), details | {"effect": "in_doubt"}, False
+            return "; ".join(remedy_lines_of(error)), details | {"effect": "in_doubt"}, False
         case "failed":
             return f"it failed meanwhile: {error.get('message', '')}", details, bool(error.get("retryable"))
         case "succeeded":

@@ -167,7 +167,12 @@ def print_error(error: PaddockError) -> None:
 
 def print_remedy(error: PaddockError | Problem, *, indent: int = 2, max_chars: int = 600) -> None:
     """Print what to do about an error: its hint, and the command to type."""
-    for line in remedy_lines(error.hint, error.action):
+    print_remedy_lines(remedy_lines(error.hint, error.action), indent=indent, max_chars=max_chars)
+
+
+def print_remedy_lines(lines: Iterable[str], *, indent: int = 2, max_chars: int = 600) -> None:
+    """Print lines of `remedy_lines` on stderr."""
+    for line in lines:
         print_message(f"{' ' * indent}{styled('→', 'dim')} {printable(line, max_chars)}")
 
 

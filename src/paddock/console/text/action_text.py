@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from paddock.core.action import Action, ActionKind, fill_template
+from paddock.core.action import Action, ActionKind, fill_template, template_arguments
 from paddock.core.printable import printable
 
 _MAX_LABEL_CHARS: Final = 300
@@ -26,7 +26,9 @@ PAGES: Final[Mapping[ActionKind, str | None]] = {
     "call.unresolved.show": "/unknown-outcomes/{call}",
     "consent.list": "/settings",
     "daemon.start": None,
+    "daemon.start_delegated": None,
     "group.add": None,
+    "group.leave": None,
     "group.list": None,
     "group.remove": None,
     "host.check": "/settings/host/check",
@@ -66,10 +68,12 @@ PAGES: Final[Mapping[ActionKind, str | None]] = {
     "tenant.list": None,
     "user.add": "/settings/people",
     "user.enable": "/settings/people/{user}",
-    "user.identity": "/settings/people",
+    "user.identity.remove": None,
+    "user.identity.set": None,
     "user.list": "/settings/people",
     "user.remove": "/settings/people",
-    "user.role": "/settings/people",
+    "user.role.add": "/settings/people",
+    "user.role.remove": "/settings/people/{user}",
     "user.sessions": "/settings/people",
     "user.show": "/settings/people/{user}",
     "webhook.dead": "/settings/webhooks",
@@ -83,9 +87,11 @@ PAGES: Final[Mapping[ActionKind, str | None]] = {
 
 
 def page_address(action: Action) -> str | None:
-    """Return the address of the page where a person does what the action says."""
+    """Return the address of the page where a person does what the action says; None if it needs an unknown argument."""
     page = PAGES[action.kind]
-    return None if page is None else fill_template(page, action.arguments, _quote_segment)
+    if page is None or any(name not in action.arguments for name in template_arguments(page)):
+        return None
+    return fill_template(page, action.arguments, _quote_segment)
 
 
 def action_link(action: Action) -> Markup:

@@ -146,6 +146,7 @@ def _problem_values(error: PaddockError) -> dict[str, Any]:
     return {
         "message": error.message,
         "hint": _NEXT_STEPS.get(error.error_code, error.hint),
+        "action": error.action.to_json() if error.action and error.error_code not in _NEXT_STEPS else None,
         "code": error.error_code,
         "problems": error.problems if isinstance(error, Invalid) else (),
     }

@@ -320,7 +320,7 @@ class CallHandle:
 
     def shutdown_error(self) -> CallCancelled:
         """Build the error for callers that wait while the host shuts down."""
-        hint = "its operator is still at work, and the next daemon follows it: ask again then, with the same key"
+        hint = "its operator is still working, and the next daemon polls it; repeat the call with the same key then"
         return CallCancelled("the host went down", hint=hint if self._long_running else "")
 
     def on_progress(self, unattended: bool = True) -> None:

@@ -81,13 +81,13 @@ class OpenQuestions:
             Invalid: the content is not what the plugin asked for; carries every mistake.
         """
         if self._closed:
-            raise Conflict("the call is over, and its questions with it", code="call.over")
+            raise Conflict("the call has ended, so its questions are closed", code="call.over")
         question, future = self._open.get(question_id, (None, None))
         if question is None or future is None or future.done():
             raise NotFound(
                 f"no question {question_id!r} of this call is open",
                 code="question.not_found",
-                hint="it was answered, or taken back; the call lists those that are open",
+                hint="it was answered or withdrawn; the call lists its open questions",
             )
         if answer.action == "accept" and question.schema is not None:
             problems = compile_schema(dict(question.schema)).errors(dict(answer.content))

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from paddock.core.action import Action
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NeedsApproval, NotFound, PaddockError
@@ -20,7 +21,6 @@ from paddock.gate.calls.tasks import CallTasks
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.gate import Gate
 from paddock.gate.invocation import CallCancelled, CallRequest
-from paddock.plugins.manage.repair_text import tenant_option
 from paddock.runtime.calls import AskCaller, OnEvent
 
 MAX_ENDED_CALLS = 1_000
@@ -156,10 +156,10 @@ class CallRegistry:
 
     def _admit(self, target: CallTarget, context: CallContext) -> CallHandle:
         if self._closed:
-            raise Busy("the host is shutting down", code="host.draining", hint="try again when it is back")
+            raise Busy("the host is shutting down", code="host.draining", hint="try again when it has restarted")
         # As with the concurrency slots of plugins: no tenant may use more slots than it leaves to all others.
         if self._running_for[context.tenant] >= MAX_RUNNING_CALLS - self._running:
-            raise Busy(f"{self._running} calls are under way already", hint="try again when some of them are done")
+            raise Busy(f"{self._running} calls are running already", hint="try again when some of them are done")
         call_id = CallId(new_id("call", self._clock, self._random))
         handle = self._calls[call_id] = CallHandle(call_id, target, context, self._now())
         return handle
@@ -260,13 +260,12 @@ class CallRegistry:
         handle = self._calls.get(call_id)
         if handle is None or handle.context.tenant != tenant or not (is_visible is None or is_visible(handle)):
             shown_id = printable(call_id, 64)  # the id comes from a URL and may be any text
-            command_args = f"{shown_id}{tenant_option(tenant)}"
+
             raise NotFound(
-                f"no call {shown_id!r} is known",
+                f"there is no call {shown_id!r}",
                 code="call.not_found",
-                hint=f"the last {MAX_ENDED_CALLS} calls are kept while the daemon runs; an older one:"
-                f" paddock explain {command_args}, what came of one with an effect:"
-                f" paddock call unresolved show {command_args}",
+                hint=f"the daemon keeps the last {MAX_ENDED_CALLS} calls while it runs; the ledger has older ones",
+                action=Action.of("call.explain", call=shown_id, tenant=tenant),
             )
         return handle
 

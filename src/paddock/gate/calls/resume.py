@@ -299,10 +299,10 @@ def ended_approval_error(approval: Approval) -> PaddockError:
     details = {"approval": approval.id, "call_id": approval.call, "plugin": approval.binding.subject.plugin}
     match approval.state:
         case ApprovalState.DENIED:
-            return Denied(f"{who or 'somebody'} denied it{why}", code="approval.denied", details=details)
+            return Denied(f"{who or 'a person'} denied it{why}", code="approval.denied", details=details)
         case ApprovalState.EXPIRED:
-            hint = "make the call again to ask once more"
-            return Conflict("nobody answered in time", code="approval.expired", hint=hint, details=details)
+            hint = "repeat the call to request approval again"
+            return Conflict("the approval request expired", code="approval.expired", hint=hint, details=details)
         case _:
             return Conflict(f"the request is {approval.state}{why}", code=f"approval.{approval.state}", details=details)
 
@@ -343,9 +343,9 @@ class ApprovalTokens:
         same = (subject.plugin, subject.callable) == (target.key.plugin, target.spec.name)
         if not same or approval.binding.payload_hash != hash_of(params):
             raise Conflict(
-                "this approval token was given out for another call",
+                "this approval token was issued for another call",
                 code="approval.token_elsewhere",
-                hint="make the same call as before, with the same parameters",
+                hint="repeat the original call with the same parameters",
                 details={"approval": approval.id, "call_id": approval.call},
             )
         await self.resumer.require_permitted(target, context, CallId(approval.call))

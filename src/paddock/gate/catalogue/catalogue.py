@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from paddock.core.action import Action
 from paddock.core.canonical import hash_of
 from paddock.core.errors import Conflict, Invalid, NotFound, PluginError, Problem
 from paddock.core.ids import DEFAULT_TENANT, Tenant
@@ -25,7 +26,7 @@ from paddock.gate.catalogue.documents import (
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest
 from paddock.plugins.dialects.envelope import result_field, unwrap_field
-from paddock.plugins.manage.repair_text import tenant_option, upgrade_or_enable_hint
+from paddock.plugins.manage.repair_text import UPGRADE_FIRST_HINT
 from paddock.plugins.tool_pinning.normalize import printable_name
 from paddock.plugins.tool_pinning.offer import WithheldDefinition
 from paddock.policy.target import CallableTarget, callable_target
@@ -368,9 +369,9 @@ class Catalogue:
             return found
         if not entry.dynamic:
             raise PluginError(
-                f"{entry.manifest.name} declares the prompt {name!r}, and has no server that would give it",
+                f"{entry.manifest.name} declares the prompt {name!r} but has no server that serves it",
                 code="prompt.not_served",
-                hint="its author has to write the prompt's text",
+                hint="the plugin's author has to write the prompt's text",
                 details={"plugin": entry.manifest.name},
             )
         return CallTarget(entry, found.spec, requested_name=name, schemas=_schemas_of(found.spec))
@@ -418,47 +419,43 @@ class Catalogue:
         if plugin not in self._by_plugin and plugin in self._disabled_reasons:
             return self._disabled_error(plugin)
         if plugin not in self._by_plugin:
-            tenant_flag = tenant_option(self._tenant)
             close_matches = difflib.get_close_matches(plugin, self._by_plugin, n=1)
-            enable_command = (
-                f"paddock plugin enable {plugin}{tenant_flag}   # see also: paddock plugin list{tenant_flag}"
-            )
             return NotFound(
                 f"no plugin {plugin!r} is enabled",
                 code="plugin.not_enabled",
-                hint=f"did you mean {close_matches[0]!r}? If not: {enable_command}"
-                if close_matches
-                else enable_command,
+                hint=f"did you mean {close_matches[0]!r}? If not, enable it" if close_matches else "",
+                action=Action.of("plugin.enable", plugin=plugin, tenant=self._tenant),
                 details={"plugin": plugin},
             )
+        hint, action = self._offered_names(plugin, "it offers")
         return NotFound(
-            f"{plugin} has no {callable_name!r}" if callable_name else f"say which callable of {plugin} you mean",
+            f"{plugin} has no callable {callable_name!r}" if callable_name else f"name a callable of {plugin}",
             code="callable.not_found",
-            hint=self._names_hint(plugin, "it offers"),
+            hint=hint,
+            action=action,
             details={"plugin": plugin},
         )
 
-    def _names_hint(self, plugin: str, lead_in: str) -> str:
-        """List the callable names of a plugin for a hint, or the command to see them if there are none or too many."""
-        list_command = f"paddock plugin tools {self._entries[plugin].key.plugin}{tenant_option(self._tenant)}"
+    def _offered_names(self, plugin: str, lead_in: str) -> tuple[str, Action | None]:
+        """List the callable names of a plugin as a hint; with the action to see them if there are none or too many."""
+        list_tools = Action.of("plugin.tools", plugin=self._entries[plugin].key.plugin, tenant=self._tenant)
         names = list(self._by_plugin.get(plugin, ()))
         if not names and plugin in self._undiscovered:
-            return f"nobody knows yet what it offers, since it never ran; ask it: {list_command}"
+            return "it never ran, so its tools are not known yet", list_tools
         if not names:
-            return f"{lead_in} nothing to call; see: {list_command}"
+            return f"{lead_in} nothing to call", list_tools
         listing = f"{lead_in}: {', '.join(names[:MAX_NAMES_IN_HINT])}"
-        return (
-            listing
-            if len(names) <= MAX_NAMES_IN_HINT
-            else f"{listing} and {len(names) - MAX_NAMES_IN_HINT} more; see: {list_command}"
-        )
+        if len(names) <= MAX_NAMES_IN_HINT:
+            return listing, None
+        return f"{listing} and {len(names) - MAX_NAMES_IN_HINT} more", list_tools
 
     def _disabled_error(self, plugin: str) -> NotFound:
         reason = self._disabled_reasons[plugin]
         return NotFound(
             f"{plugin} is not enabled: it {reason}",
             code="plugin.not_enabled",
-            hint=upgrade_or_enable_hint(plugin, self._tenant),
+            hint=UPGRADE_FIRST_HINT,
+            action=Action.of("plugin.enable", plugin=plugin, tenant=self._tenant),
             details={"plugin": plugin, "given_up": reason},
         )
 
@@ -500,10 +497,12 @@ class Catalogue:
         close_matches = difflib.get_close_matches(name, list(names), n=1)
         owners = (one for one in self._by_plugin if name == one or name.startswith(f"{one}."))
         plugin = name if name in self._by_plugin else next(owners, None)
+        action = None
         if close_matches and name not in self._by_plugin:  # a plugin's exact name is no typo
             hint = f"did you mean {close_matches[0]!r}?"
         elif plugin:
-            hint = self._names_hint(plugin, f"{plugin} offers")
+            hint, action = self._offered_names(plugin, f"{plugin} offers")
         else:
-            hint = f"only enabled plugins can be called; see: paddock plugin list{tenant_option(self._tenant)}"
-        return NotFound(f"nothing called {name!r} can be called", code="callable.not_found", hint=hint)
+            hint = "only callables of enabled plugins can be called"
+            action = Action.of("plugin.list", tenant=self._tenant)
+        return NotFound(f"there is no callable {name!r}", code="callable.not_found", hint=hint, action=action)

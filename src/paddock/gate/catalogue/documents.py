@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from paddock.core.action import Action
 from paddock.core.errors import NotFound, PluginError
 from paddock.core.printable import printable
 from paddock.gate.catalogue.uri_template import UriTemplate, parse_uri_template
@@ -85,15 +86,15 @@ class DocumentIndex:
             return None
         if uri in self.declared:
             raise PluginError(
-                f"{plugin} declares {printable(uri)}, and has no server that would give it",
+                f"{plugin} declares {printable(uri)} but has no server that serves it",
                 code="resource.not_served",
-                hint="its author has to serve it",
+                hint="the plugin's author has to serve it",
                 details={"plugin": plugin},
             )
         raise NotFound(
-            f"{plugin} offers nothing at {printable(uri)}",
+            f"{plugin} has no resource {printable(uri)}",
             code="resource.not_found",
-            hint=f"see what it offers: paddock plugin resources {plugin}",
+            action=Action.of("plugin.resources", plugin=plugin),
             details={"plugin": plugin},
         )
 
@@ -106,7 +107,7 @@ class DocumentIndex:
         found = self.prompts.get(name) or self.withheld.get((PROMPT, printable_name(name)))
         if found is None:
             raise NotFound(
-                f"{plugin} offers no prompt {printable(name)!r}",
+                f"{plugin} has no prompt {printable(name)!r}",
                 code="prompt.not_found",
                 hint=f"it offers: {printable(', '.join(self.prompts) or 'none', 400)}",
                 details={"plugin": plugin},

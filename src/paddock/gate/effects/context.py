@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from paddock.approvals.model import Approval, ApprovalRequestKind
+from paddock.core.action import Action
 from paddock.core.call import CallContext, PolicySnapshot, Principal
 from paddock.core.errors import NeedsApproval
 from paddock.core.ids import AgentPath, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId
@@ -16,7 +17,6 @@ from paddock.core.printable import printable
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.manifest.effects import EFFECT_TEXT, Effect
-from paddock.plugins.manage.repair_text import tenant_option
 from paddock.principals.principal_name import resolve_principal
 from paddock.store.database import Database
 
@@ -66,7 +66,6 @@ def pending_approval_json(error: NeedsApproval) -> PendingApprovalJson:
 
 def approval_required_error(approval: Approval, target: CallTarget, **extra_details: str) -> NeedsApproval:
     """Build the error for the caller of a call that waits for approval; `extra_details` are for that caller alone."""
-    command = f"paddock approval approve {approval.id}{tenant_option(approval.binding.subject.tenant)}"
     four_eyes = approval.binding.four_eyes
     details: PendingApprovalJson = {
         "call_id": approval.call,
@@ -80,7 +79,8 @@ def approval_required_error(approval: Approval, target: CallTarget, **extra_deta
     }
     return NeedsApproval(
         f"{target.title} waits for a person: {approval.caller_reason}",
-        hint=f"another person has to say yes: {command}" if four_eyes else command,
+        hint="a person other than the requester has to approve it" if four_eyes else "",
+        action=Action.of("approval.approve", approval=approval.id, tenant=approval.binding.subject.tenant),
         details={**details, **extra_details},
     )
 

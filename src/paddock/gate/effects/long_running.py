@@ -119,9 +119,9 @@ class LongRunningCalls:
         """
         if invocation.effect is None or invocation.effect.recovery == "atomic":
             raise PluginError(
-                f"{invocation.target.title} is atomic, and such a call is over with its answer",
+                f"{invocation.target.title} is atomic, so it must not answer in_progress",
                 code="call.cannot_go_on",
-                hint="its author declares another recovery, or does not answer in_progress",
+                hint="the plugin's author has to declare another recovery, or to answer with the result",
                 details={"plugin": invocation.target.key.plugin},
             )
         effect, now = invocation.effect, self._clock.now()
@@ -247,7 +247,7 @@ class LongRunningCalls:
     async def _find_record(self, tenant: Tenant, call: CallId) -> IdempotencyRecord:
         effect = await self._database.read(lambda tx: records.find_by_call(tx, tenant, call))
         if effect is None:
-            raise Conflict("nothing is known of the call any more", code=records.STALE_CODE, details={"call_id": call})
+            raise Conflict("the plugin no longer knows the call", code=records.STALE_CODE, details={"call_id": call})
         return effect
 
 

@@ -123,7 +123,7 @@ class OutcomeRecorder:
         except PaddockError as failure:
             self._unrecorded.append(outcome)
             if not isinstance(failure, StoreUnavailable):  # which the code that monitors the store reports
-                _log.error("what became of the call %s is not recorded: %s", outcome.effect.call, failure.message)
+                _log.error("the outcome of the call %s is not recorded: %s", outcome.effect.call, failure.message)
             raise unrecorded_error(
                 invocation.call_id, outcome.effect.effect_key.plugin, failure, happened=error is None
             ) from failure
@@ -226,13 +226,13 @@ def _in_doubt_reason(error: BaseException | None) -> str:
     """Describe why the outcome is unknown, without the plugin's text, which is kept where it can be erased."""
     match error:
         case TimedOut():
-            return "its plugin did not answer in time"
+            return "the plugin did not answer in time"
         case asyncio.CancelledError():
-            return "the call was cancelled while its plugin worked on it"
+            return "the call was cancelled while the plugin worked on it"
         case OutputInvalid():
-            return "its plugin answered with something else than it declares"
+            return "the plugin's result does not match its output schema"
         case _:
-            return "its plugin gave no answer that tells"
+            return "the plugin's response does not show whether it ran"
 
 
 def _error_data(error: BaseException) -> Mapping[str, Any]:

@@ -82,8 +82,8 @@ def poll_delay(polls: int, retry_after: float | None) -> float:
 def progress_timeout_error(plugin: str, max_seconds: float) -> TimedOut:
     """Build the error for callers of work that exceeded its time limit."""
     return TimedOut(
-        f"{plugin} was not through with it after {max_seconds:g} s, and is not asked any more",
+        f"{plugin} did not finish within {max_seconds:g} s, and is not polled any more",
         code="call.in_progress_too_long",
-        hint="whoever operates the host can give such work more time: limits.in_progress_s",
+        hint="an operator of the host can raise the limit: limits.in_progress_s",
         details={"plugin": plugin},
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from paddock.core.action import Action
 from paddock.core.errors import Busy, Conflict, PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
 from paddock.core.printable import printable
 from paddock.gate.idempotency.records import STALE_CODE, EffectKey, IdempotencyRecord
-from paddock.plugins.manage.repair_text import tenant_option
 
 _NOT_REPEATED_CODES = ("call.cancelled", "call.in_progress_too_long")  # codes of errors that are defined a layer above
 
@@ -19,11 +19,11 @@ IN_DOUBT = "in_doubt"
 def other_payload_error(effect_key: EffectKey, call: CallId) -> Conflict:
     """Build the error for a key that was first used with another payload; `call` is the call that used it."""
     return Conflict(
-        f"the key {printable(effect_key.key, 100)!r} stands for another call of"
+        f"the idempotency key {printable(effect_key.key, 100)!r} was already used for another call of"
         f" {effect_key.plugin} {effect_key.callable}: {call}",
         code="effect.other_payload",
-        hint=f"give each thing that is to happen a key of its own; what that one was: paddock explain {call}"
-        f"{tenant_option(effect_key.tenant)}",
+        hint="use a separate idempotency key for each effect",
+        action=Action.of("call.explain", call=call, tenant=effect_key.tenant),
         details={"plugin": effect_key.plugin, "call_id": call},
     )
 
@@ -31,9 +31,10 @@ def other_payload_error(effect_key: EffectKey, call: CallId) -> Conflict:
 def other_principal_error(effect_key: EffectKey) -> Conflict:
     """Build the error for a key of another principal, who alone gets its result."""
     return Conflict(
-        f"the key {printable(effect_key.key, 100)!r} of {effect_key.plugin} {effect_key.callable} is somebody else's",
+        f"the idempotency key {printable(effect_key.key, 100)!r} of {effect_key.plugin} {effect_key.callable}"
+        " belongs to another caller",
         code="effect.other_principal",
-        hint="a key belongs to whoever used it first: take one that nobody else would, such as a UUID",
+        hint="an idempotency key belongs to the caller that used it first; use a unique one, such as a UUID",
         details={"plugin": effect_key.plugin},
     )
 
@@ -41,9 +42,9 @@ def other_principal_error(effect_key: EffectKey) -> Conflict:
 def underway_error(effect_key: EffectKey) -> Busy:
     """Build the error for a call that another daemon runs for longer than callers wait here."""
     return Busy(
-        "the same call is under way elsewhere",
+        "the same call is running on another host",
         code="effect.underway",
-        hint="ask again with the same key in a moment: it will not be made twice",
+        hint="repeat it with the same idempotency key in a moment; it does not run twice",
         details={"plugin": effect_key.plugin},
     )
 
@@ -55,7 +56,8 @@ def in_doubt_error(effect: IdempotencyRecord) -> Conflict:
         f"{effect.effect_key.plugin} {effect.effect_key.callable} may have happened already:"
         f" {printable(str(reason), 300)}",
         code="effect.in_doubt",
-        hint=_recovery_hint(effect.call, effect.effect_key.tenant, automatic=recovers_automatically(effect)),
+        hint=_recovery_hint(automatic=recovers_automatically(effect)),
+        action=_show_unresolved(effect.call, effect.effect_key.tenant),
         details={"plugin": effect.effect_key.plugin, "call_id": effect.call, "effect": IN_DOUBT},
     )
 
@@ -67,7 +69,7 @@ def with_unknown_outcome(error: PaddockError, effect: IdempotencyRecord) -> Padd
 
 def with_unknown_outcome_of(error: PaddockError, call: CallId, tenant: Tenant, recovery: str) -> PaddockError:
     """Copy an error with the unknown outcome added, for a call whose record is not loaded."""
-    recovery_hint = _recovery_hint(call, tenant, automatic=_recovers_automatically(recovery, error.error_code))
+    recovery_hint = _recovery_hint(automatic=_recovers_automatically(recovery, error.error_code))
     copy = type(error).__new__(
         type(error)
     )  # a copy that skips __init__, whose arguments vary by class; others may hold the original
@@ -75,6 +77,7 @@ def with_unknown_outcome_of(error: PaddockError, call: CallId, tenant: Tenant, r
     copy.__dict__.update(
         error.__dict__,
         hint=f"it may have happened; {recovery_hint}" + (f"; {error.hint}" if error.hint else ""),
+        action=_show_unresolved(call, tenant),
         details=MappingProxyType({**error.details, "call_id": call, "effect": IN_DOUBT}),
         retryable=False,
     )
@@ -85,9 +88,10 @@ def superseded_error(effect: IdempotencyRecord) -> Conflict:
     """Build the error for a call whose host was taken for dead meanwhile; other hosts now recover the effect."""
     return Conflict(
         f"{effect.effect_key.plugin} {effect.effect_key.callable} may have happened:"
-        " its host was taken for dead meanwhile",
+        " another host took it over, because its own was considered dead",
         code=STALE_CODE,
-        hint=f"ask again with the same key, or {_recovery_hint(effect.call, effect.effect_key.tenant)}",
+        hint=f"repeat it with the same idempotency key, or {_recovery_hint()}",
+        action=_show_unresolved(effect.call, effect.effect_key.tenant),
         details={"plugin": effect.effect_key.plugin, "call_id": effect.call, "effect": IN_DOUBT},
     )
 
@@ -106,22 +110,23 @@ def _recovers_automatically(recovery: str, code: str | None) -> bool:
     return recovery != "none" and not (recovery == "native_key" and code in _NOT_REPEATED_CODES)
 
 
-def _recovery_hint(call: CallId, tenant: Tenant, *, automatic: bool = False) -> str:
-    show_command = f"paddock call unresolved show {call}{tenant_option(tenant)}"
+def _recovery_hint(*, automatic: bool = False) -> str:
     if not automatic:
-        return f"look whether it has, and say so: {show_command}"
-    return (
-        f"a daemon finds out by itself (paddock serve): ask again with the same key in a moment, or see {show_command}"
-    )
+        return "check whether it happened, and record the outcome"
+    return "a running daemon determines the outcome; repeat the call with the same idempotency key in a moment"
+
+
+def _show_unresolved(call: CallId, tenant: Tenant) -> Action:
+    return Action.of("call.unresolved.show", call=call, tenant=tenant)
 
 
 def result_expired_error(effect_key: EffectKey) -> Conflict:
     """Build the error for an effect that has happened and whose result is no longer stored."""
     return Conflict(
-        f"{effect_key.plugin} {effect_key.callable} was done under this key a while ago,"
-        " and its result is not kept any more",
+        f"{effect_key.plugin} {effect_key.callable} already ran with this idempotency key,"
+        " and its result is no longer stored",
         code="effect.forgotten",
-        hint="it is not made again; give another key if it is to happen once more",
+        hint="it does not run again; use another idempotency key to run it once more",
         details={"plugin": effect_key.plugin},
     )
 
@@ -131,10 +136,11 @@ def unrecorded_error(call: CallId, plugin: str, failure: PaddockError, *, happen
 
     No success is reported to a caller that the next host would not know of.
     """
-    subject = "the call has happened, and that" if happened else "what became of the call"
+    subject = "the call has happened, and that" if happened else "the outcome of the call"
     return StoreUnavailable(
         f"{subject} cannot be recorded: {failure.message}",
         code="effect.unrecorded",
-        hint="do not make it again: once there is room, paddock explain tells what became of it",
+        hint="do not repeat it; its outcome is shown once the store can be written again",
+        action=Action.of("call.explain", call=call),
         details={"plugin": plugin, "call_id": call},
     )

@@ -48,10 +48,9 @@ class EffectFencing:
             effect = await self._database.read(lambda tx: records.find_by_call(tx, request.tenant, call))
         if not is_current(effect, fence):
             raise Denied(
-                "this call may not do anything any more: its host was taken for dead, or somebody has said what became "
-                "of it",
+                "this run of the call is stale: its host was considered dead, or a person recorded the outcome",
                 code="call.stale",
-                hint="nothing was done; whoever made the call learns what became of it under its key",
+                hint="nothing was done; the caller gets the outcome by repeating the call with its idempotency key",
                 details={"call_id": call, "fence": fence},
             )
 

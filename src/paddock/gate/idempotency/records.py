@@ -434,7 +434,7 @@ def _transition(
 
 def _stale_error(effect: IdempotencyRecord, action: str) -> HostError:
     return HostError(
-        f"the effect of call {effect.call} cannot {action} any more",
+        f"the effect of call {effect.call} changed concurrently; it cannot {action} in state {effect.state.value}",
         code=STALE_CODE,
         details={"call_id": effect.call, "state": effect.state.value, "fence": effect.fence},
     )

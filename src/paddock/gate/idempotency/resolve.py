@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 
 import orjson
 
+from paddock.core.action import Action
 from paddock.core.canonical import hash_of
 from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.calls import EffectResolved
@@ -17,7 +18,6 @@ from paddock.core.printable import printable
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.records import RECOVER_JOB, IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState, Resolution
-from paddock.plugins.manage.repair_text import tenant_option
 from paddock.store.transaction import Transaction
 
 _STATE_TEXT = {EffectState.SUCCEEDED: "it has happened", EffectState.FAILED_NO_EFFECT: "it has not happened"}
@@ -34,9 +34,9 @@ def require_record(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRec
     found = records.find_by_call(tx, tenant, call)
     if found is None:
         raise NotFound(
-            f"no effect of a call {printable(call, 100)!r} is known",
+            f"there is no idempotency record of a call {printable(call, 100)!r}",
             code="effect.not_found",
-            hint=f"paddock call unresolved list{tenant_option(tenant)}",
+            action=Action.of("call.unresolved.list", tenant=tenant),
         )
     return found
 
@@ -52,9 +52,9 @@ def require_in_doubt(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyR
     if effect.state is not EffectState.IN_DOUBT:
         name = f"{effect.effect_key.plugin} {effect.effect_key.callable}"
         raise Conflict(
-            f"{name} is not in doubt: {_STATE_TEXT.get(effect.state, 'it is under way')}",
+            f"the outcome of {name} is not unknown: {_STATE_TEXT.get(effect.state, 'it is running')}",
             code="effect.not_in_doubt",
-            hint=f"see what is known of it: paddock call unresolved show {call}{tenant_option(tenant)}",
+            action=Action.of("call.unresolved.show", call=call, tenant=tenant),
             details={"call_id": call, "state": effect.state.value},
         )
     return effect

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict, cast
 
+from paddock.core.action import Action
 from paddock.core.call import CallContext
 from paddock.core.error_mapping import ErrorJson, error_to_json
 from paddock.core.errors import NeedsApproval, NotFound, PaddockError
@@ -105,9 +106,9 @@ class Actions:
         target = self._catalogue(context).find_callable(plugin, action)
         if not is_action(target):
             raise NotFound(
-                f"{target.title} only reads, and is no action",
+                f"{target.title} only reads, so it is not an action",
                 code="action.not_found",
-                hint=f"paddock call {target.key.plugin}.{target.spec.name}",
+                action=Action.of("call.make", callable=f"{target.key.plugin}.{target.spec.name}"),
                 details={"plugin": target.key.plugin},
             )
         return target

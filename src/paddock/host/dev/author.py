@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 
+from paddock.core.action import Action
 from paddock.core.errors import Conflict
 from paddock.core.ids import PrincipalId
 from paddock.core.secret import Secret
 from paddock.ledger.write.append import TransactionLedger
 from paddock.plugins.store.store import PluginStore
-from paddock.runtime.diagnosis import see_log_hint
 from paddock.secrets.rows import list_secrets
 from paddock.secrets.vault import store_secret
 from paddock.secrets.wrapping_keys import WrappingKeys
@@ -20,12 +20,12 @@ from paddock.store.database import Transaction
 _AUTHOR_HINT_PREFIX = "the plugin's author has to "
 
 
-def rephrase_for_author(hint: str, plugin: str) -> str:
+def author_hint(hint: str, action: Action | None) -> str:
     """Rephrase a hint for the plugin's author: what "the author has to do" is theirs, and the log is on screen."""
     if hint.startswith(_AUTHOR_HINT_PREFIX):
         return f"{hint.removeprefix(_AUTHOR_HINT_PREFIX)}, and save"
-    if hint == see_log_hint(plugin):
-        return "see what it wrote to its log, which is shown here"
+    if action is not None and action.kind == "plugin.logs" and not hint:
+        return "read its log, which is shown here"
     return hint
 
 

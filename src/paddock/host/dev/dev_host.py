@@ -25,7 +25,7 @@ from paddock.core.ids import DEFAULT_TENANT, PluginName, RequestId, new_id
 from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
 from paddock.gate.gate import Gate
 from paddock.gate.invocation import CallRequest
-from paddock.host.dev.author import AUTHOR_ID, rephrase_for_author, secret_option_hint
+from paddock.host.dev.author import AUTHOR_ID, author_hint, secret_option_hint
 from paddock.host.dev.snapshot import SnapshotLaunchPreparer, SourceSnapshot, snapshot_folder
 from paddock.host.dev.supervisor_events import DevEventListener, DevSupervisorEvents
 from paddock.host.dev.trial_run import TrialRun, open_trial_run
@@ -133,7 +133,7 @@ class DevHost:
             raise Unavailable(
                 f"{manifest.name} does not run: {self.with_author_paths(status.reason) or status.state.value}",
                 code=status.error_code or None,
-                hint=rephrase_for_author(self.with_author_paths(status.hint), manifest.name),
+                hint=author_hint(self.with_author_paths(status.hint), status.action),
             )
         callables = self._parts.supervisor_events.tools.get(key, manifest.callables)
         previous, self.serving, previous_key = (
@@ -183,7 +183,7 @@ class DevHost:
         """
         if self.serving is None:
             raise Conflict(
-                "no version of the plugin runs yet", code="dev.nothing_runs", hint="mend what is wrong and save"
+                "no version of the plugin runs yet", code="dev.nothing_runs", hint="fix the problem and save"
             )
         gate, plugin = self._parts.gate, self.serving.manifest.name
         callable_name = "" if name == plugin else name.removeprefix(f"{plugin}.")
@@ -191,7 +191,7 @@ class DevHost:
         try:
             return await gate.call(CallRequest(target, params, self._context(), on_event=on_event))
         except PaddockError as error:
-            error.hint = rephrase_for_author(error.hint, plugin)
+            error.hint, error.action = author_hint(error.hint, error.action), None
             if error.error_code == "missing_secrets":
                 error.hint = secret_option_hint(error.details["missing"])
             raise

@@ -10,6 +10,7 @@ from typing import Any
 
 from paddock.config.local_file import read_entries
 from paddock.config.plugin_config import merge_config
+from paddock.core.action import Action
 from paddock.core.errors import HostError, Invalid, OperatorError, Problem
 from paddock.core.ids import Digest
 from paddock.host.plugins.launch.preparer import LaunchInputs, LaunchPreparer, resolve_config_paths
@@ -88,9 +89,9 @@ class SnapshotLaunchPreparer(LaunchPreparer):
             raise HostError(f"{deployment.name} has no files")
         return self.build_inputs(store, deployment, root, self.effective_config(store, deployment.manifest))
 
-    def retry_hint(self, deployment: Deployment) -> str:
-        del deployment
-        return ""  # a snapshot is not installed, so it cannot be enabled
+    def retry_action(self, deployment: Deployment) -> Action | None:
+        del deployment  # a snapshot is not installed, so it cannot be enabled
+        return None
 
     def effective_config(self, store: PluginStore, manifest: Manifest) -> dict[str, Any]:
         entry = read_entries(store.local_file).get(manifest.name)

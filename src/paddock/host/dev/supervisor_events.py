@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from paddock.host.dev.author import rephrase_for_author
+from paddock.host.dev.author import author_hint
 from paddock.host.plugins.logs.plugin_logs import PluginLogs
 from paddock.host.plugins.tool_records import parse_tool
 from paddock.manifest.model import CallableSpec
@@ -82,7 +82,7 @@ class DevSupervisorEvents:
 
     def on_state_change(self, key: InstanceKey, status: PluginStatus) -> None:
         if key == self._serving and status.state in (PluginState.CRASHED, PluginState.FAILED):
-            self._listener.ended(status.reason, rephrase_for_author(status.hint, key.plugin))
+            self._listener.ended(status.reason, author_hint(status.hint, status.action))
         if status.state not in LIVE_STATES:
             self._on_ended(key)
 

@@ -17,7 +17,7 @@ from paddock.core.call import CallContext
 from paddock.core.clock import Clock
 from paddock.core.errors import PluginError
 from paddock.core.events.event import EventSink
-from paddock.host.dev.author import rephrase_for_author
+from paddock.host.dev.author import author_hint
 from paddock.manifest.model import CallableSpec, PythonRuntime
 from paddock.rpc.errors import PeerLost
 from paddock.runtime.calls import plan_call
@@ -186,9 +186,7 @@ class TrialRun:
 
     def _rejection_error(self, rejected: HandshakeRejected) -> PluginError:
         rejection = rejected.rejection
-        return PluginError(
-            rejection.reason, code=rejection.code, hint=rephrase_for_author(rejection.hint, self.manifest.name)
-        )
+        return PluginError(rejection.reason, code=rejection.code, hint=author_hint(rejection.hint, None))
 
     async def _crash_error(self, message: str) -> PluginError:
         """Kill a process that did not answer, and build an error with what it wrote about the cause."""
@@ -197,7 +195,7 @@ class TrialRun:
         diagnosis = diagnose_stderr([*self.noise, *await self._endpoint.final_log()])
         last_line = next((line for line in reversed(self.log) if line.strip()), "")
         cause = diagnosis.reason if diagnosis else last_line
-        hint = rephrase_for_author(diagnosis.hint, self.manifest.name) if diagnosis else ""
+        hint = author_hint(diagnosis.hint, diagnosis.action) if diagnosis else ""
         return PluginError(f"{message}: {cause}" if cause else message, code="plugin.crashed", hint=hint)
 
     def _misused_pipes(self, detail: str) -> None:

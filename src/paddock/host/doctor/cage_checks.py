@@ -30,6 +30,7 @@ from paddock.cage.plan.host_filesystem import DiskFilesystem
 from paddock.cage.probe import FIXES, diagnose_namespace, find_bubblewrap, userns_sysctls
 from paddock.cage.spec import CageSpec
 from paddock.cage.warden.client import open_warden
+from paddock.core.action import Action
 from paddock.host.doctor.check import Check, CheckStatus
 from paddock.manifest.read import read_package
 
@@ -61,7 +62,7 @@ def check_bubblewrap(environ: Mapping[str, str]) -> Check:
     try:
         bubblewrap = find_bubblewrap(environ.get("PATH", os.defpath))
     except CageUnavailable as error:
-        return Check("bubblewrap", CheckStatus.FAIL, error.message, _WHY_CAGE, error.hint, error.error_code)
+        return Check.of_error("bubblewrap", error, _WHY_CAGE)
     return Check(
         "bubblewrap", CheckStatus.OK, f"{bubblewrap.version} at {bubblewrap.program}, and a first cage could be built"
     )
@@ -128,7 +129,7 @@ _WHY_SHARED_CGROUP = (
 _NO_CPU_QUOTA = (
     " A share of the CPU (limits.cpu_weight) becomes niceness, and a CPU quota (limits.cpu_quota) is not kept."
 )
-_CGROUPS_FIX = "systemd-run --user --scope -p Delegate=yes paddock serve"
+_CGROUPS_ACTIONS = (Action.of("daemon.start_delegated"),)
 
 
 def check_cgroups(view: CgroupView) -> Check:
@@ -143,8 +144,8 @@ def check_cgroups(view: CgroupView) -> Check:
     crowded = find_crowded_cgroup(view)
     if crowded is not None:
         mechanisms = f"{mechanisms}; others share the group {crowded}"
-        return Check("cgroups", CheckStatus.WARN, mechanisms, _WHY_SHARED_CGROUP + quota, _CGROUPS_FIX)
-    return Check("cgroups", CheckStatus.WARN, mechanisms, _WHY_CGROUPS + quota, _CGROUPS_FIX)
+        return Check("cgroups", CheckStatus.WARN, mechanisms, _WHY_SHARED_CGROUP + quota, actions=_CGROUPS_ACTIONS)
+    return Check("cgroups", CheckStatus.WARN, mechanisms, _WHY_CGROUPS + quota, actions=_CGROUPS_ACTIONS)
 
 
 _LAUNCH_CHECK = "cage"
@@ -174,7 +175,7 @@ def check_cage_launch(environ: Mapping[str, str]) -> Check:
         try:
             output = asyncio.run(_launch_and_read(_hello_cage_spec(root), path))
         except CageUnavailable as error:
-            return Check(_LAUNCH_CHECK, CheckStatus.FAIL, error.message, _WHY_LAUNCH, error.hint, error.error_code)
+            return Check.of_error(_LAUNCH_CHECK, error, _WHY_LAUNCH)
         except TimeoutError:
             return Check(
                 _LAUNCH_CHECK,

@@ -8,6 +8,9 @@ from enum import StrEnum
 from textwrap import wrap
 from typing import Any
 
+from paddock.core.action import Action
+from paddock.core.errors import PaddockError
+
 STORE_TIMEOUT_S = 5.0
 """Wait for the store's lock. Checks run concurrently, and the first one after an upgrade may migrate the database."""
 
@@ -22,7 +25,13 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: its subject, the finding, why it matters, and the exact command that fixes it."""
+    """One check: its subject, the finding, why it matters, and what fixes it.
+
+    Attributes:
+        fix: A shell command or a change to make outside of Paddock.
+        actions: What to do in Paddock.
+        details: The findings one by one, if there are several.
+    """
 
     name: str
     status: CheckStatus
@@ -30,7 +39,14 @@ class Check:
     why: str = ""
     fix: str = ""
     code: str = ""
-    details: tuple[str, ...] = ()  # the findings one by one, if there are several
+    details: tuple[str, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+    @classmethod
+    def of_error(cls, name: str, error: PaddockError, why: str, details: tuple[str, ...] = ()) -> Check:
+        """Build a failed check from an error."""
+        actions = (error.action,) if error.action else ()
+        return cls(name, CheckStatus.FAIL, error.message, why, error.hint, error.error_code, details, actions)
 
 
 _STATUS_LABELS = {CheckStatus.OK: "ok  ", CheckStatus.WARN: "warn", CheckStatus.FAIL: "FAIL"}
@@ -52,6 +68,7 @@ def to_json(checks: Sequence[Check]) -> dict[str, Any]:
                 "found": single_line(check.found),
                 "why": check.why,
                 "fix": single_line(check.fix, None),
+                "actions": [action.to_json() for action in check.actions],
                 "code": check.code,
                 "details": [single_line(line) for line in check.details],
             }

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 from paddock.config.directories import Directories
+from paddock.core.action import Action
 from paddock.core.errors import PaddockError
 from paddock.host.doctor.check import Check, CheckStatus
 
@@ -24,10 +25,10 @@ DaemonQuery: TypeAlias = Callable[[Directories], DaemonReport | None]
 
 _MAX_NAMED_PLUGINS = 10
 _WHY_SILENT = "Commands leave plugins to the daemon, so they fail as long as it does not answer."
-_WHY_REFUSING = "What cannot be recorded is not done, so every call is refused until this is mended."
-_WHY_TROUBLED = "Calls go on meanwhile; a ledger without new checkpoints and rules that are not in force protect less."
-_WHY_FAILED = "A plugin that does not run cannot be called. Mend the reason; enabling it starts it anew."
-_WHY_UNUSED = "A plugin goes on with the configuration that it had where the new one cannot be used."
+_WHY_REFUSING = "Calls that cannot be recorded do not run, so every call is rejected until this is fixed."
+_WHY_TROUBLED = "Calls still run; a ledger without new checkpoints and rules that are not in force protect less."
+_WHY_FAILED = "A plugin that does not run cannot be called. Fix the cause, then enable it to restart it."
+_WHY_UNUSED = "A plugin keeps its previous configuration if the new one cannot be used."
 
 
 def check_daemon(directories: Directories, query: DaemonQuery) -> Check:
@@ -35,9 +36,9 @@ def check_daemon(directories: Directories, query: DaemonQuery) -> Check:
     try:
         report = query(directories)
     except PaddockError as error:
-        return Check("daemon", CheckStatus.FAIL, error.message, _WHY_SILENT, error.hint, error.error_code)
+        return Check.of_error("daemon", error, _WHY_SILENT)
     if report is None:
-        return Check("daemon", CheckStatus.OK, "none runs for this home; paddock serve starts one")
+        return Check("daemon", CheckStatus.OK, "none runs for this home", actions=(Action.of("daemon.start"),))
     return evaluate_daemon(report)
 
 
@@ -47,19 +48,21 @@ def evaluate_daemon(report: DaemonReport) -> Check:
     if not report.troubles:
         return check
     first = report.troubles[0]
+    action = Action.from_json(first.get("action"))
     return replace(
         check,
         status=CheckStatus.WARN if report.takes_calls else CheckStatus.FAIL,
-        found=f"{check.found}; {first['message'] if report.takes_calls else 'no call is taken: ' + first['message']}",
+        found=f"{check.found}; {first['message'] if report.takes_calls else 'it rejects calls: ' + first['message']}",
         why=_WHY_TROUBLED if report.takes_calls else _WHY_REFUSING,
         fix=first.get("hint", ""),
+        actions=(action,) if action else (),
         code=first["code"],
         details=(*(f"{problem['about']}: {problem['message']}" for problem in report.troubles), *check.details),
     )
 
 
 def evaluate_plugins(plugins: Sequence[Mapping[str, Any]]) -> Check:
-    """Count running plugins, and name the commands for each that should run and does not."""
+    """Count running plugins, with the actions for each that should run and does not."""
     running = sum(plugin["runtime"]["state"] == "running" for plugin in plugins)
     failed = [plugin for plugin in plugins if plugin["runtime"]["state"] != "running" and plugin["runtime"]["reason"]]
     unused_config = [plugin for plugin in plugins if plugin["runtime"]["unused_config"]]
@@ -68,7 +71,7 @@ def evaluate_plugins(plugins: Sequence[Mapping[str, Any]]) -> Check:
     found += f", {on_demand} {'starts' if on_demand == 1 else 'start'} when called" if on_demand else ""
     if unused_config and not failed:
         details = tuple(f"{plugin['name']}: {plugin['runtime']['unused_config']}" for plugin in unused_config)
-        found += f", {len(unused_config)} of them not with what is configured"
+        found += f", {len(unused_config)} of them without their new configuration"
         return Check("daemon", CheckStatus.WARN, found, _WHY_UNUSED, code="config.unused", details=details)
     if not failed:
         return Check("daemon", CheckStatus.OK, found)
@@ -78,7 +81,8 @@ def evaluate_plugins(plugins: Sequence[Mapping[str, Any]]) -> Check:
         CheckStatus.WARN,
         f"{found}, {len(failed)} {'does' if len(failed) == 1 else 'do'} not",
         _WHY_FAILED,
-        "; ".join(f"paddock plugin show {name}; paddock plugin enable {name}" for name in names),
+        "",
         "daemon.plugins_failed",
         tuple(f"{plugin['name']} {plugin['runtime']['state']}: {plugin['runtime']['reason']}" for plugin in failed),
+        tuple(Action.of(kind, plugin=name) for name in names for kind in ("plugin.show", "plugin.enable")),
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
+from paddock.core.action import Action
 from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.host.doctor.check import STORE_TIMEOUT_S, Check, CheckStatus
 from paddock.host.doctor.daemon_check import DaemonQuery
@@ -30,13 +31,13 @@ _MAX_PLUGIN_LINES = 10
 def check_plugins(directories: Directories, settings: Settings | None) -> Check:
     """Check the files of every installed plugin as `plugin list` does, with a bounded wait for the store."""
     # Imported here: needed only on a machine with plugins.
-    from paddock.plugins.manage.repair_text import upgrade_or_enable_hint
+    from paddock.plugins.manage.repair_text import UPGRADE_FIRST_HINT
     from paddock.plugins.store.listing import InstalledState, list_plugins
     from paddock.plugins.store.store import open_plugin_store
     from paddock.store.database import embedded_path
 
     if settings is None:
-        return _plugins_unchecked("the settings have to be mended first")
+        return _plugins_unchecked("the settings have to be fixed first")
     try:
         path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
@@ -52,20 +53,20 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
     reasons = tuple(f"{name} was given up: it {reason}" for name, reason in given_up.items())[:_MAX_PLUGIN_LINES]
     if modified:
         found = f"{len(modified)} of {len(installed)} modified: {', '.join(modified)}"
-        fix = " && ".join(f"paddock plugin repair {name}" for name in modified[:_MAX_PLUGIN_LINES])
-        return Check("plugins", CheckStatus.WARN, found, _WHY_MODIFIED, fix, "plugin.modified", reasons)
+        repairs = tuple(Action.of("plugin.repair", plugin=name) for name in modified[:_MAX_PLUGIN_LINES])
+        return Check("plugins", CheckStatus.WARN, found, _WHY_MODIFIED, "", "plugin.modified", reasons, actions=repairs)
     if given_up:
         found = f"{len(given_up)} of {len(installed)} failed too often and were disabled: {', '.join(given_up)}"
         first = next(iter(given_up))
-        why = f"It is not started again until a person sees to it: {upgrade_or_enable_hint(first)}."
-        return Check("plugins", CheckStatus.WARN, found, why, f"paddock plugin logs {first}", "plugin.failed", reasons)
+        why = f"Paddock does not restart it; {UPGRADE_FIRST_HINT}."
+        actions = tuple(Action.of(kind, plugin=first) for kind in ("plugin.logs", "plugin.enable"))
+        return Check("plugins", CheckStatus.WARN, found, why, "", "plugin.failed", reasons, actions)
     if suspicious:
-        found = f"{len(suspicious)} of {len(installed)} say something odd to models: {', '.join(suspicious)}"
+        found = f"{len(suspicious)} of {len(installed)} have suspicious texts for models: {', '.join(suspicious)}"
         findings = tuple(line for lines in suspicious.values() for line in lines)[:_MAX_PLUGIN_LINES]
-        fix = f"paddock plugin tools {next(iter(suspicious))}"
-        return Check(
-            "plugins", CheckStatus.WARN, found, _WHY_SUSPICIOUS_TEXT, fix, "plugin.flagged", (*reasons, *findings)
-        )
+        actions = (Action.of("plugin.tools", plugin=next(iter(suspicious))),)
+        details = (*reasons, *findings)
+        return Check("plugins", CheckStatus.WARN, found, _WHY_SUSPICIOUS_TEXT, "", "plugin.flagged", details, actions)
     return Check("plugins", CheckStatus.OK, f"{len(installed)} installed, each as you consented to it")
 
 
@@ -84,12 +85,12 @@ def _suspicious_text(store: PluginStore, names: Iterable[str]) -> dict[str, list
 
 
 def _plugins_unchecked(reason: str) -> Check:
-    return Check("plugins", CheckStatus.WARN, f"could not be looked at: {reason}", _WHY_MODIFIED)
+    return Check("plugins", CheckStatus.WARN, f"could not be checked: {reason}", _WHY_MODIFIED)
 
 
 _MAX_CONFIG_HINTS = 10
 _VARIABLE_UNSET = "config.variable_unset"
-_WHY_CONFIGURATION = "A plugin does not start with a configuration that refers to what is not set."
+_WHY_CONFIGURATION = "A plugin does not start if its configuration refers to a secret or variable that is not set."
 
 
 def check_configuration(
@@ -101,7 +102,7 @@ def check_configuration(
     from paddock.store.database import embedded_path
 
     if settings is None:
-        return _configuration_unchecked("the settings have to be mended first")
+        return _configuration_unchecked("the settings have to be fixed first")
     try:
         path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
@@ -115,11 +116,14 @@ def check_configuration(
         # A daemon has environment variables of its own, and reports plugins that do not run.
         problems = [problem for problem in problems if problem.code != _VARIABLE_UNSET]
     if not problems:
-        return Check("configuration", CheckStatus.OK, "refers to nothing that is not set")
-    found = str(problems[0]) if len(problems) == 1 else f"refers to {len(problems)} things that are not set"
-    fix = "; ".join(dict.fromkeys(problem.hint for problem in problems[:_MAX_CONFIG_HINTS]))
+        return Check("configuration", CheckStatus.OK, "every secret and variable that it refers to is set")
+    found = (
+        str(problems[0]) if len(problems) == 1 else f"refers to {len(problems)} secrets or variables that are not set"
+    )
+    fix = "; ".join(dict.fromkeys(problem.hint for problem in problems[:_MAX_CONFIG_HINTS] if problem.hint))
+    actions = tuple(problem.action for problem in problems[:_MAX_CONFIG_HINTS] if problem.action)
     details = tuple(map(str, problems)) if len(problems) > 1 else ()
-    return Check("configuration", CheckStatus.WARN, found, _WHY_CONFIGURATION, fix, problems[0].code, details)
+    return Check("configuration", CheckStatus.WARN, found, _WHY_CONFIGURATION, fix, problems[0].code, details, actions)
 
 
 def _unset_references(store: PluginStore, environ: Mapping[str, str]) -> list[Problem]:
@@ -145,10 +149,10 @@ def _daemon_runs(directories: Directories, query: DaemonQuery) -> bool:
 
 
 def _configuration_unchecked(reason: str) -> Check:
-    return Check("configuration", CheckStatus.WARN, f"could not be looked at: {reason}", _WHY_CONFIGURATION)
+    return Check("configuration", CheckStatus.WARN, f"could not be checked: {reason}", _WHY_CONFIGURATION)
 
 
-_WHY_SECRETS = "Without its key nobody opens a secret, and no other key is made in its place."
+_WHY_SECRETS = "Secrets cannot be opened without their key, and Paddock does not create another one in its place."
 
 
 def check_secrets(directories: Directories, settings: Settings | None, environ: Mapping[str, str]) -> Check:
@@ -160,7 +164,7 @@ def check_secrets(directories: Directories, settings: Settings | None, environ: 
     from paddock.store.database import embedded_path, open_direct
 
     if settings is None:
-        return _secrets_unchecked("the settings have to be mended first")
+        return _secrets_unchecked("the settings have to be fixed first")
     address = settings.store.url or directories.database_file
     try:
         path = embedded_path(address)
@@ -185,7 +189,7 @@ def check_secrets(directories: Directories, settings: Settings | None, environ: 
         try:
             keys.find(record)
         except PaddockError as error:
-            return Check("secrets", CheckStatus.FAIL, error.message, _WHY_SECRETS, error.hint, error.error_code)
+            return Check.of_error("secrets", error, _WHY_SECRETS)
     if _key_held_elsewhere(active, settings, environ):
         found = f"sealed under the key {active.id}, a {active.source} that is not given here"
     else:
@@ -201,52 +205,54 @@ def _key_held_elsewhere(record: WrappingKeyRecord, settings: Settings, environ: 
 
 
 def _secrets_unchecked(reason: str) -> Check:
-    return Check("secrets", CheckStatus.WARN, f"could not be looked at: {reason}", _WHY_SECRETS)
+    return Check("secrets", CheckStatus.WARN, f"could not be checked: {reason}", _WHY_SECRETS)
 
 
-_WHY_EFFECTS = "Nobody makes such a call again under its key before somebody has found out, a daemon or a person."
+_WHY_EFFECTS = (
+    "Such a call is not repeated with its idempotency key until a daemon or a person has settled the outcome."
+)
 
 
 def check_effects(directories: Directories, settings: Settings | None) -> Check:
     """Count effects in doubt, with a bounded wait for the store."""
     # Imported here: needed only on a machine with plugins.
     from paddock.gate.idempotency.records import count_in_doubt_by_tenant
-    from paddock.plugins.manage.repair_text import tenant_option
     from paddock.plugins.store.store import open_plugin_store
     from paddock.store.database import embedded_path
 
     if settings is None:
-        return _effects_unchecked("the settings have to be mended first")
+        return _effects_unchecked("the settings have to be fixed first")
     try:
         path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
-            return Check("effects", CheckStatus.OK, "nothing is in doubt")
+            return Check("effects", CheckStatus.OK, "no call has an unknown outcome")
         with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S) as store:
             counts = store.database.read(count_in_doubt_by_tenant)
     except PaddockError as error:
         return _effects_unchecked(error.message)
     if not counts:
-        return Check("effects", CheckStatus.OK, "nothing is in doubt")
+        return Check("effects", CheckStatus.OK, "no call has an unknown outcome")
     count = sum(counts.values())
     details = tuple(f"{tenant}: {number:,}" for tenant, number in sorted(counts.items())) if len(counts) > 1 else ()
     return Check(
         "effects",
         CheckStatus.WARN,
-        f"{'1 call' if count == 1 else f'{count:,} calls'} may have happened, and nobody knows",
+        f"{'1 call has' if count == 1 else f'{count:,} calls have'} an unknown outcome",
         _WHY_EFFECTS,
-        "; ".join(f"paddock call unresolved list{tenant_option(tenant)}" for tenant in sorted(counts)),
+        "",
         "effect.in_doubt",
         details,
+        tuple(Action.of("call.unresolved.list", tenant=tenant) for tenant in sorted(counts)),
     )
 
 
 def _effects_unchecked(reason: str) -> Check:
-    return Check("effects", CheckStatus.WARN, f"could not be looked at: {reason}", _WHY_EFFECTS)
+    return Check("effects", CheckStatus.WARN, f"could not be checked: {reason}", _WHY_EFFECTS)
 
 
 _WHY_RULES = (
-    "No rules are taken from files with a mistake: every call is refused, and no daemon starts. "
-    "One that runs goes on with the rules that it has."
+    "Rules from files with mistakes are not loaded: every call is denied, and no daemon starts. "
+    "A running daemon keeps its current rules."
 )
 _MAX_RULE_PROBLEMS = 10
 
@@ -258,15 +264,13 @@ def check_rules(directories: Directories, settings: Settings | None) -> Check:
     from paddock.policy.rules import SHIPPED_ORIGIN
 
     if settings is None:
-        return Check("rules", CheckStatus.WARN, "could not be looked at: the settings have to be mended first")
+        return Check("rules", CheckStatus.WARN, "could not be checked: the settings have to be fixed first")
     try:
         rules = load_policy(directories, settings.policy).rules.rules
     except Invalid as error:
         details = tuple(map(str, error.problems[:_MAX_RULE_PROBLEMS]))
-        return Check(
-            "rules", CheckStatus.FAIL, error.message, _WHY_RULES, "paddock policy check", error.error_code, details
-        )
+        return Check.of_error("rules", error, _WHY_RULES, details)
     except PaddockError as error:
-        return Check("rules", CheckStatus.FAIL, error.message, _WHY_RULES, error.hint, error.error_code)
+        return Check.of_error("rules", error, _WHY_RULES)
     custom = sum(rule.origin != SHIPPED_ORIGIN for rule in rules)
-    return Check("rules", CheckStatus.OK, f"{len(rules)} hold, {custom} of them your own")
+    return Check("rules", CheckStatus.OK, f"{len(rules)} rules loaded ({custom} custom)")

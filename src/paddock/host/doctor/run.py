@@ -63,7 +63,7 @@ def check_machine(
     try:
         directories = find_directories(environ, home)
     except PaddockError as error:
-        return [Check("settings", CheckStatus.FAIL, error.message, "Paddock cannot find its files.", error.hint)]
+        return [Check.of_error("settings", error, "Paddock cannot find its files.")]
     settings, settings_check = _check_settings(directories, environ, cwd)
     probes: list[Probe] = [
         ("Python", lambda: check_python(sys.version_info[:3])),
@@ -133,7 +133,7 @@ def _check_settings(
     directories: Directories, environ: Mapping[str, str], cwd: Path | None
 ) -> tuple[Settings | None, Check]:
     """Load the settings, if they are valid, and check them."""
-    why = "Commands that use settings stop until this is mended."
+    why = "Commands that use settings fail until this is fixed."
     try:
         loaded = load_settings(directories, environ, cwd=cwd)
     except Invalid as error:
@@ -141,12 +141,12 @@ def _check_settings(
         fix = _fix_command(error.problems, directories, environ)
         return None, Check("settings", CheckStatus.FAIL, found, why, fix, error.error_code, details)
     except PaddockError as error:
-        return None, Check("settings", CheckStatus.FAIL, error.message, why, error.hint, error.error_code)
+        return None, Check.of_error("settings", error, why)
     except OSError as error:
         return None, Check("settings", CheckStatus.FAIL, str(error), why)
     if loaded.warnings:
         found, details = _summarize_problems(
-            f"{len(loaded.warnings)} things may not be what you meant", loaded.warnings
+            f"{len(loaded.warnings)} settings may not be what you meant", loaded.warnings
         )
         hint = next((warning.hint for warning in loaded.warnings if warning.hint), "")
         return loaded.settings, Check("settings", CheckStatus.WARN, found, "", hint, "", details)

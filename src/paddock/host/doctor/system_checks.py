@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from paddock.cage.bounded_process import ProcessLimits, run_bounded
-from paddock.config.directories import Directories, sudo_prefix
+from paddock.config.directories import Directories, sudo_user
+from paddock.core.action import Action
 from paddock.host.doctor.check import Check, CheckStatus
 
 # The first release without the bug that can corrupt a database when its write-ahead log is restarted.
@@ -150,7 +151,7 @@ def evaluate_disk(free: int, directory: Path) -> Check:
     if free >= _GIB:
         return Check("disk", CheckStatus.OK, found)
     status = CheckStatus.WARN if free >= 100 * _MIB else CheckStatus.FAIL
-    why = "With a full disk nothing can be recorded, and what cannot be recorded is not done."
+    why = "With a full disk nothing can be recorded, and calls that cannot be recorded do not run."
     return Check("disk", status, found, why, f"du -xh {shlex.quote(str(directory))} | sort -h | tail")
 
 
@@ -158,23 +159,31 @@ def check_permissions(directories: Directories) -> Check:
     """Check owner and mode of our directories, `local.toml`, `config.toml` and the database."""
     complaints: list[str] = []
     fixes: list[str] = []
+    actions: list[Action] = []
     status = CheckStatus.OK
     for directory in directories.all():
-        status = _check_path(directory, 0o022, "chmod 0700", status, complaints, fixes)
-    status = _check_path(directories.config_file, 0o022, "chmod go-w", status, complaints, fixes)
-    status = _check_path(directories.local_file, 0o077, "chmod 0600", status, complaints, fixes)
+        status = _check_path(directory, 0o022, "chmod 0700", status, complaints, fixes, actions)
+    status = _check_path(directories.config_file, 0o022, "chmod go-w", status, complaints, fixes, actions)
+    status = _check_path(directories.local_file, 0o077, "chmod 0600", status, complaints, fixes, actions)
     for database in sorted(directories.data.glob("*.db*")) if directories.data.is_dir() else ():
-        status = _check_path(database, 0o077, "chmod 0600", status, complaints, fixes)
+        status = _check_path(database, 0o077, "chmod 0600", status, complaints, fixes, actions)
     if status is CheckStatus.OK:
         existing = [path for path in directories.all() if path.exists()]
-        found = f"{len(existing)} of ours are private to you" if existing else "nothing of ours is there yet"
+        found = f"{len(existing)} directories are private to you" if existing else "no directory exists yet"
         return Check("permissions", CheckStatus.OK, found)
     why = "These hold secrets and decide what plugins may do; only you should read or change them."
-    return Check("permissions", status, "; ".join(complaints), why, " && ".join(dict.fromkeys(fixes)))
+    fix, unique = " && ".join(dict.fromkeys(fixes)), tuple(dict.fromkeys(actions))
+    return Check("permissions", status, "; ".join(complaints), why, fix, actions=unique)
 
 
 def _check_path(
-    path: Path, forbidden: int, fix_command: str, status: CheckStatus, complaints: list[str], fixes: list[str]
+    path: Path,
+    forbidden: int,
+    fix_command: str,
+    status: CheckStatus,
+    complaints: list[str],
+    fixes: list[str],
+    actions: list[Action],
 ) -> CheckStatus:
     """Add the problems of one path, if any."""
     try:
@@ -184,8 +193,7 @@ def _check_path(
     quoted = shlex.quote(str(path))
     if stats.st_uid not in (os.geteuid(), 0):
         complaints.append(f"{path} belongs to user {stats.st_uid}")
-        as_owner = f"{sudo_prefix(stats.st_uid)} paddock doctor"
-        fixes.append(as_owner)
+        actions.append(Action.of("host.check", user=sudo_user(stats.st_uid)))
     elif stats.st_mode & forbidden:
         complaints.append(f"{path} has mode {stat.S_IMODE(stats.st_mode):04o}")
         fixes.append(f"{fix_command} {quoted}")

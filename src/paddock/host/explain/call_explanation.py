@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypedDict
 
+from paddock.core.action import ActionRenderer, action_sentence
 from paddock.core.member_types import DateTime
 from paddock.core.printable import printable
 from paddock.host.explain.call_timeline import ERASED_NAME, CallTimeline
@@ -120,7 +121,7 @@ class CallExplanation:
             self.timeline.policies,
         )
 
-    def lines(self) -> list[str]:
+    def lines(self, render: ActionRenderer = action_sentence) -> list[str]:
         """Format the explanation for a terminal."""
         timeline = self.timeline
         who = printable(timeline.who or ERASED_NAME)
@@ -140,25 +141,25 @@ class CallExplanation:
             lines += [f"  Its answer proposed {printable(timeline.proposed, 200)}."]
         lines += [f"  {printable(self.because, 600)}"]
         lines += _rule_lines(self.rules)
-        lines += self._today_lines()
+        lines += self._today_lines(render)
         lines += ["What happened:"]
         lines += [f"  {step.at[11:19]}  {printable(step.words, 600)}" for step in timeline.steps]
         ids = [timeline.call, timeline.request, timeline.approval, timeline.policy_version]
         lines += [f"  {printable(' · '.join(identifier for identifier in ids if identifier), 300)}"]
         return lines
 
-    def _today_lines(self) -> list[str]:
+    def _today_lines(self, render: ActionRenderer) -> list[str]:
         if self.withheld or not self.timeline.blocked_by_policy:
             return []
         if self.now is None:
-            return [f"  What the rules would say today cannot be told: {printable(self.today_unknown, 400)}."]
-        first, *rest = self.now.lines()
+            return [f"  The decision under today's rules is unknown: {printable(self.today_unknown, 400)}."]
+        first, *rest = self.now.lines(render)
         if self.same_today:
             denied = self.now.answer == "deny"
             remedies = [
                 line
                 for remedy in self.now.ways
-                for line in (f"  {_describe_remedy(remedy, denied=denied)}", *remedy.command_lines())
+                for line in (f"  {_describe_remedy(remedy, denied=denied)}", *remedy.action_lines(render))
             ]
             return remedies or ["  nothing by itself would have allowed it"]
         reason = "Other rules hold now." if self.changed else "Today the same rules come to something else."
@@ -223,8 +224,9 @@ class DenialExplanation:
     policy_version: str | None
     changed: bool
 
-    def lines(self) -> list[str]:
+    def lines(self, render: ActionRenderer = action_sentence) -> list[str]:
         """Format the explanation for a terminal."""
+        del render  # none of its remedies is an action
         time = self.at[:19].replace("T", " at ")
         lines = [f"{printable(self.plugin)} asked the host for {printable(self.method)} on {time} UTC: it was denied."]
         lines += [f"  {printable(self.because, 600)}", *_rule_lines(self.rules)]

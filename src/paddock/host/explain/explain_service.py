@@ -13,6 +13,7 @@ from typing import Annotated, TypeAlias, TypedDict
 
 from paddock.approvals.standing_approval import find_standing
 from paddock.approvals.store import find_request as find_approval
+from paddock.core.action import Action
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import Clock
 from paddock.core.errors import NotFound, PaddockError
@@ -141,12 +142,13 @@ class Explainer:
             ]
         if explanations:
             return explanations
+        if entries and not withhold:
+            hint, action = "the ledger has entries of it", Action.of("ledger.show", entry=entries[0].id)
+        else:
+            hint = "give the id of a call, a request, an approval or a ledger entry"
+            action = Action.of("ledger.tail", type="call.*")
         raise NotFound(
-            f"nothing that was decided goes by {printable(name, 100)!r}",
-            code="explain.unknown",
-            hint=f"look at it: paddock ledger show {entries[0].id}"
-            if entries and not withhold
-            else "give the id of a call, a request, an approval or an entry: paddock ledger tail --type 'call.*'",
+            f"no decision has the id {printable(name, 100)!r}", code="explain.unknown", hint=hint, action=action
         )
 
     def _explain_call(self, timeline: CallTimeline, *, withhold: bool, tenant: str) -> CallExplanation:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from paddock.approvals.removal import retire_key
 from paddock.approvals.store import ApprovalTransaction
+from paddock.core.action import Action
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import NotFound
 from paddock.core.ids import Tenant
@@ -58,7 +59,9 @@ class ApiKeyService:
         def revoke_key(change: AuditedTransaction, approvals: ApprovalTransaction) -> ApiKey:
             key = require_key(change.tx, change.tenant, key_id)
             if OPERATOR not in by.roles and by.id != f"user:{key.owner}":
-                raise NotFound(f"no key has {key.id!r}", code="api_key.not_found", hint="see 'paddock apikey list'")
+                raise NotFound(
+                    f"there is no API key {key.id!r}", code="api_key.not_found", action=Action.of("apikey.list")
+                )
             return retire_key(change, approvals, key.id)
 
         return await self._transactions.write_removal(by, revoke_key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paddock.config.oidc_settings import OidcSettings
+from paddock.core.action import Action
 from paddock.core.call import Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Denied, Unreachable
@@ -69,9 +70,9 @@ class OidcIdentities:
         secret = await self._vault.get(self._tenant, None, name, (SecretScope.SYSTEM,))
         if secret is None:
             raise Unreachable(
-                "the client's secret for the identity provider is not set",
+                "the client secret for the identity provider is not set",
                 code="oidc.no_secret",
-                hint=f"paddock secret set {name}",
+                action=Action.of("secret.set", name=name, tenant=self._tenant),
             )
         return secret.value
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from paddock.core.action import Action
 from paddock.core.errors import NotFound, OperatorError, PaddockError
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
@@ -175,9 +176,9 @@ class LedgerReader:
 def no_entries_error(identifier: str) -> NotFound:
     """Build the error for an id without entries."""
     return NotFound(
-        f"the ledger has nothing of {printable(identifier, 100)}",
+        f"the ledger has no entry of {printable(identifier, 100)}",
         code="ledger.unknown",
-        hint="look with: paddock ledger tail",
+        action=Action.of("ledger.tail"),
     )
 
 

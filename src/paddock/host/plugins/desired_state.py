@@ -58,6 +58,7 @@ class BlockedPlugin:
             PluginState.DISABLED,
             reason=f"{self.reason}: {self.error.message}",
             hint=self.error.hint,
+            action=self.error.action,
             error_code=self.error.error_code,
         )
 

@@ -19,7 +19,7 @@ from paddock.plugins.store.listing import list_plugins
 from paddock.plugins.store.purge import check_no_pending_purge
 from paddock.plugins.store.thread import StoreThread
 from paddock.runtime.deployment import Deployment, InstanceKey
-from paddock.runtime.diagnosis import see_log_hint
+from paddock.runtime.diagnosis import read_log
 
 _NO_LOG_HINT = "it is a function of this program: the event loop's exception handler was given what it raised"
 
@@ -96,5 +96,5 @@ class EmbeddedPlugins:
     def replace_log_hint(self, error: PaddockError, key: InstanceKey) -> None:
         """Replace the log hint in an embedded plugin's error: it has no log, so name where to find the traceback."""
         embedded = key.tenant == DEFAULT_TENANT and key.plugin in self._reconciler.embedded
-        if embedded and error.hint == see_log_hint(key.plugin):
-            error.hint = _NO_LOG_HINT
+        if embedded and error.action == read_log(key.plugin):
+            error.hint, error.action = _NO_LOG_HINT, None

@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypedDict
 
 import anyio
 
+from paddock.core.action import ActionJson
 from paddock.core.ids import DEFAULT_TENANT, PluginName, Tenant
 from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.host.plugins.pubsub import Subscription
@@ -24,6 +25,7 @@ class LastFailureJson(TypedDict):
 
     reason: str
     hint: str
+    action: ActionJson | None
     error_code: str
     at: DateTime
 
@@ -37,6 +39,7 @@ class RuntimeJson(TypedDict):
     cage_id: str | None
     reason: Annotated[str, "Why it does not run; empty if it does."]
     hint: str
+    action: ActionJson | None
     error_code: str
     failures: NonNegativeInt
     restarts: NonNegativeInt
@@ -130,12 +133,19 @@ def runtime_to_json(status: PluginStatus, *, on_demand: bool = False, unused_con
         "cage_id": status.cage_id,
         "reason": status.reason,
         "hint": status.hint,
+        "action": status.action.to_json() if status.action else None,
         "error_code": status.error_code,
         "failures": status.failures,
         "restarts": status.restarts,
         "last_failure": None
         if failure is None
-        else {"reason": failure.reason, "hint": failure.hint, "error_code": failure.error_code, "at": failure.at},
+        else {
+            "reason": failure.reason,
+            "hint": failure.hint,
+            "action": failure.action.to_json() if failure.action else None,
+            "error_code": failure.error_code,
+            "at": failure.at,
+        },
         "running_since": status.running_since,
         "restarts_in": status.restarts_in,
         "in_flight": status.in_flight,

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.repairs.facts import ApiKeyFacts, HostProblem, RepairFacts, WebhookFacts
 from paddock.host.repairs.repair import Repair, RepairButton, RepairCommand, RepairLink, RepairOption, Severity
-from paddock.plugins.manage.repair_text import tenant_option
 
 EXPIRY_WARNING_PERIOD = timedelta(days=14)
 """How long before a key expires it is reported."""
@@ -18,14 +17,14 @@ EXPIRED_NOTICE_PERIOD = timedelta(days=30)
 _MIB, _GIB = 1 << 20, 1 << 30
 DISK_LOW_BYTES, DISK_CRITICAL_BYTES = _GIB, 100 * _MIB
 _WEBHOOKS_LINK = RepairLink("/settings/webhooks", "Look at webhooks")
-_DOCTOR_LINK = RepairLink("/settings/host/check", "Check this machine")
+_DOCTOR_LINK = RepairLink("/settings/host/check", "Check this machine", host_only=True)
 _MIN_FAILED_ATTEMPTS = 3  # a single failure is not reported
 
 _PROBLEM_TEXT = {
-    "ledger": ("The ledger cannot be written", "What cannot be recorded is not done, so calls are refused."),
+    "ledger": ("The ledger cannot be written", "Calls that cannot be recorded do not run, so they are rejected."),
     "checkpoints": (
         "The ledger has no new checkpoint",
-        "Calls go on. Until the next checkpoint, nobody can prove that the newest entries are unchanged.",
+        "Calls still run. Until the next checkpoint, it cannot be proven that the newest entries are unchanged.",
     ),
     "rules": ("The rules have mistakes", "The rules from before the change stay in force until they are corrected."),
 }
@@ -36,14 +35,14 @@ def detect_host_problems(facts: RepairFacts) -> Iterable[Repair]:
     for problem in facts.host_problems:
         title, meaning = _PROBLEM_TEXT.get(problem.about, (f"There is trouble with {problem.about}", ""))
         if problem.code == "ledger.broken":
-            title = "Somebody changed the ledger"
-            meaning = "What was recorded is not what was written. No call is taken for this tenant meanwhile."
+            title = "The ledger was modified"
+            meaning = "Its entries are not the ones that were recorded. Calls of this tenant are rejected meanwhile."
         yield Repair(
             f"host.{problem.about}",
             problem.code,
             Severity.URGENT if problem.rejects_calls else Severity.BROKEN,
             title,
-            problem.message,
+            f"{problem.message}. {problem.hint}" if problem.hint else problem.message,
             meaning,
             _problem_options(problem),
             cause_key=problem.message,
@@ -52,17 +51,8 @@ def detect_host_problems(facts: RepairFacts) -> Iterable[Repair]:
 
 def _problem_options(problem: HostProblem) -> tuple[RepairOption, ...]:
     if problem.about == "rules":
-        return (RepairLink("/policy", "Look at the rules"), RepairCommand("paddock policy check"))
-    command = "paddock ledger verify" if problem.code == "ledger.broken" else "paddock doctor"
-    return (
-        RepairCommand(
-            command,
-            f"{problem.hint[:1].upper()}{problem.hint[1:]}. On the machine, type:" if problem.hint else _SHELL_HINT,
-        ),
-    )
-
-
-_SHELL_HINT = "On the machine, type:"
+        return (RepairLink("/policy", "Look at the rules"),)
+    return (RepairLink("/ledger/verify", "Verify the ledger") if problem.code == "ledger.broken" else _DOCTOR_LINK,)
 
 
 def detect_low_disk(facts: RepairFacts) -> Iterable[Repair]:
@@ -76,8 +66,8 @@ def detect_low_disk(facts: RepairFacts) -> Iterable[Repair]:
         Severity.URGENT if critical else Severity.NOTICE,
         "The disk is nearly full",
         f"{machine.free // _MIB:,} MiB are free at {machine.data_path}.",
-        "With a full disk nothing can be recorded, and what cannot be recorded is not done.",
-        (RepairCommand(f"du -xh {shlex.quote(machine.data_path)} | sort -h | tail", "See what takes the room. Type:"),),
+        "With a full disk nothing can be recorded, and calls that cannot be recorded do not run.",
+        (RepairCommand(f"du -xh {shlex.quote(machine.data_path)} | sort -h | tail", "See what uses the space. Type:"),),
         cause_key="hardly any room" if critical else "little room",
     )
 
@@ -91,10 +81,10 @@ def detect_missing_cage(facts: RepairFacts) -> Iterable[Repair]:
             "machine.cage",
             "",
             Severity.URGENT,
-            "No plugin can be fenced in on this machine",
+            "No plugin can be sandboxed on this machine",
             machine.cage_error,
             "Every plugin runs in a cage. Without one, none is started.",
-            (_DOCTOR_LINK, RepairCommand(machine.cage_error_hint or "paddock doctor")),
+            (_DOCTOR_LINK, *([RepairCommand(machine.cage_error_hint)] if machine.cage_error_hint else [])),
         )
     elif machine.limits_without_cgroup:
         mechanisms = ", ".join(f"{name} by {machine.limits[name]}" for name in machine.limits_without_cgroup)
@@ -103,13 +93,14 @@ def detect_missing_cage(facts: RepairFacts) -> Iterable[Repair]:
             "machine.limits",
             "",
             Severity.NOTICE,
-            "Limits of plugins are kept less strictly",
-            f"The kernel does not keep them here: {mechanisms}.",
-            f"A plugin that takes too much is noticed later.{quota}",
+            "Limits of plugins are enforced less strictly",
+            f"The kernel does not enforce them here: {mechanisms}.",
+            f"A plugin that exceeds a limit is stopped later.{quota}",
             (
                 _DOCTOR_LINK,
                 RepairCommand(
-                    "systemd-run --user --scope -p Delegate=yes paddock serve", "Start the host like this instead:"
+                    "systemd-run --user --scope -p Delegate=yes",
+                    "Put this in front of the command that starts the host:",
                 ),
             ),
         )
@@ -123,14 +114,9 @@ def detect_wrapping_key_problem(facts: RepairFacts) -> Iterable[Repair]:
             facts.wrapping_key.key_id,
             Severity.BROKEN,
             "Secrets cannot be opened",
-            facts.wrapping_key.missing,
-            "Calls that need a secret fail, and no other key is made in its place.",
-            (
-                RepairCommand(
-                    "paddock doctor",
-                    f"{facts.wrapping_key.hint}. On the machine, type:" if facts.wrapping_key.hint else _SHELL_HINT,
-                ),
-            ),
+            f"{facts.wrapping_key.missing}. {facts.wrapping_key.hint}".removesuffix(". "),
+            "Calls that need a secret fail, and Paddock does not create another key in its place.",
+            (_DOCTOR_LINK,),
         )
     elif facts.wrapping_key.replaced:
         older_keys = (
@@ -146,7 +132,6 @@ def detect_wrapping_key_problem(facts: RepairFacts) -> Iterable[Repair]:
             (
                 RepairButton("rotate", "Finish it", "Finish the rotation?", host_only=True),
                 RepairLink("/secrets", "Look at secrets"),
-                RepairCommand("paddock secret rotate"),
             ),
         )
 
@@ -161,18 +146,14 @@ def detect_unknown_outcomes(facts: RepairFacts) -> Iterable[Repair]:
             "",
             Severity.BROKEN,
             f"{calls} {'has' if waiting == 1 else 'have'} an unknown outcome",
-            "The plugin or the host went down midway, or time ran out, and nobody knows whether it happened.",
-            "Trying such a call again is held back until somebody has looked and says what became of it.",
-            (
-                RepairLink("/unknown-outcomes", "Look and settle"),
-                RepairCommand(f"paddock call unresolved list{tenant_option(facts.tenant)}"),
-            ),
+            "The plugin or the host went down midway, or time ran out, so it is unknown whether the effect happened.",
+            "Such a call is not repeated until a person has checked and recorded the outcome.",
+            (RepairLink("/unknown-outcomes", "Look and settle"),),
             cause_key=facts.unknown_outcomes.latest,
         )
 
 
 def detect_expiring_api_keys(facts: RepairFacts) -> Iterable[Repair]:
-    tenant_args = tenant_option(facts.tenant)
     for key in facts.keys:
         remaining = datetime.fromisoformat(key.expires_at) - facts.now
         if remaining > EXPIRY_WARNING_PERIOD or remaining < -EXPIRED_NOTICE_PERIOD:
@@ -186,11 +167,10 @@ def detect_expiring_api_keys(facts: RepairFacts) -> Iterable[Repair]:
             f"The API key {name} {'has expired' if expired else 'expires soon'}",
             f"It is {key.owner}'s and {'stopped' if expired else 'stops'} working on {key.expires_at[:10]}."
             f"{_last_use_text(key)}",
-            "Whatever still uses it is refused." if expired else "Whatever uses it is refused from then on.",
-            (
-                RepairLink("/settings/keys", "Look at keys"),
-                RepairCommand(f"paddock apikey add {shlex.quote(key.owner)}{tenant_args}", "Make a new one. Type:"),
-            ),
+            "Programs that still use it are rejected."
+            if expired
+            else "Programs that use it are rejected from then on.",
+            (RepairLink("/settings/keys", "Look at keys"),),
             cause_key=f"{expired} {key.expires_at}",
         )
 
@@ -200,7 +180,6 @@ def _last_use_text(key: ApiKeyFacts) -> str:
 
 
 def detect_failing_webhooks(facts: RepairFacts) -> Iterable[Repair]:
-    tenant_args = tenant_option(facts.tenant)
     for hook in facts.webhooks:
         if hook.disabled_why not in (None, "operator") and not hook.enabled:
             yield _disabled_webhook_repair(hook)
@@ -209,14 +188,10 @@ def detect_failing_webhooks(facts: RepairFacts) -> Iterable[Repair]:
                 "webhook.failing",
                 hook.id,
                 Severity.NOTICE,
-                f"The webhook {_webhook_name(hook)} takes nothing",
+                f"The webhook {_webhook_name(hook)} does not accept events",
                 f"The last attempt failed: {hook.reason or 'no reason was given'}.",
-                "What it should be told is kept and tried again by itself for a while.",
-                (
-                    RepairButton("webhook.test", "Send a test"),
-                    _WEBHOOKS_LINK,
-                    RepairCommand(f"paddock webhook test {hook.id}{tenant_args}"),
-                ),
+                "Its events are kept and retried for a while.",
+                (RepairButton("webhook.test", "Send a test"), _WEBHOOKS_LINK),
             )
         if hook.dead:
             events = "1 event" if hook.dead == 1 else f"{hook.dead:,} events"
@@ -225,13 +200,9 @@ def detect_failing_webhooks(facts: RepairFacts) -> Iterable[Repair]:
                 hook.id,
                 Severity.NOTICE,
                 f"{events} never reached the webhook {_webhook_name(hook)}",
-                f"{events} were tried as often as they may be.",
-                "Its receiver does not know of them until they are sent again.",
-                (
-                    RepairButton("webhook.retry", "Send again"),
-                    _WEBHOOKS_LINK,
-                    RepairCommand(f"paddock webhook dead-letter retry {hook.id} --all{tenant_args}"),
-                ),
+                f"{events} reached the maximum number of attempts.",
+                "Its receiver does not get them until they are sent again.",
+                (RepairButton("webhook.retry", "Send again"), _WEBHOOKS_LINK),
                 cause_key=str(hook.last_dead),
             )
 
@@ -243,8 +214,8 @@ def _disabled_webhook_repair(hook: WebhookFacts) -> Repair:
         hook.id,
         Severity.BROKEN,
         f"The webhook {_webhook_name(hook)} was switched off",
-        "Its receiver said that it is gone for good." if gone else "Its receiver took nothing for too long.",
-        "Nothing is sent to it any more.",
+        "Its receiver answered that it is gone for good." if gone else "Its receiver accepted no event for too long.",
+        "No events are sent to it.",
         (
             RepairButton("webhook.on", "Switch it on"),
             RepairButton("webhook.remove", "Remove it", f"Remove the webhook {_webhook_name(hook)}?"),

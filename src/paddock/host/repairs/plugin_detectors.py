@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Generator, Iterable
 from urllib.parse import quote
 
 from paddock.core.errors import Modified
 from paddock.core.ids import Tenant
 from paddock.host.repairs.facts import MissingSecret, PluginFacts, RepairFacts
-from paddock.host.repairs.repair import Repair, RepairButton, RepairCommand, RepairLink, Severity
-from paddock.plugins.manage.repair_text import tenant_option
+from paddock.host.repairs.repair import Repair, RepairButton, RepairLink, Severity
 
 _MODIFIED, _VERSION_MISSING = "modified", "version missing"
 _DOWN_STATES = ("crashed", "failed")
@@ -29,14 +27,13 @@ def detect_modified_files(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repa
             "plugin.modified",
             plugin.name,
             Severity.BROKEN,
-            f"Somebody changed the files of {plugin.name}",
-            f"The files of version {plugin.version} are not the ones that were agreed to"
+            f"The files of {plugin.name} were modified",
+            f"The files of version {plugin.version} are not the ones that were consented to"
             f"{_modified_files_text(plugin)}.",
             "It does not run, and no call reaches it, until its files are as they were.",
             (
                 RepairButton("restore", "Restore its files", host_only=True),
                 _plugin_link(plugin),
-                RepairCommand(f"paddock plugin repair {shlex.quote(plugin.name)}"),
             ),
             cause_key=plugin.files,
         )
@@ -49,19 +46,18 @@ def detect_missing_version(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Rep
             "plugin.version_gone",
             plugin.name,
             Severity.BROKEN,
-            f"{plugin.name} is held at a version that is not installed",
+            f"{plugin.name} is pinned to a version that is not installed",
             f"It is pinned to {pinned}, which was removed.",
             "It does not run until it may use another version, or has that one again.",
             (
                 RepairButton(
                     "unpin", "Use the latest version", f"Let {plugin.name} use its latest version?", host_only=True
                 ),
-                RepairCommand(f"paddock plugin pin {shlex.quote(plugin.name)} --off"),
             ),
         )
 
 
-def detect_given_up(plugin: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
+def detect_given_up(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
     if plugin.given_up and plugin.state not in (_MODIFIED, _VERSION_MISSING):
         yield Repair(
             "plugin.given_up",
@@ -69,17 +65,16 @@ def detect_given_up(plugin: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
             Severity.BROKEN,
             f"{plugin.name} failed too often and was switched off",
             plugin.given_up,
-            "Nobody can call it until it is started again. Look at its log for the reason first.",
+            "It cannot be called until it is started again. Look at its log for the reason first.",
             (
                 RepairButton("enable", "Start it again"),
                 _log_link(plugin),
                 _plugin_link(plugin),
-                RepairCommand(f"paddock plugin enable {shlex.quote(plugin.name)}{tenant_option(tenant)}"),
             ),
         )
 
 
-def detect_not_running(plugin: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
+def detect_not_running(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
     """Detect a plugin that should run and does not, unless its files or its configuration already explain it."""
     if (
         not plugin.enabled
@@ -96,37 +91,31 @@ def detect_not_running(plugin: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
         Severity.NOTICE if restarting else Severity.BROKEN,
         f"{plugin.name} crashed" if restarting else f"{plugin.name} does not run",
         plugin.reason + (f". {plugin.hint}" if plugin.hint else ""),
-        "It is started again by itself; calls fail until it is back."
+        "It restarts automatically; calls fail until then."
         if restarting
-        else "Nobody can call it until it is started again.",
+        else "It cannot be called until it is started again.",
         (
             RepairButton("restart", "Restart"),
             _log_link(plugin) if plugin.runtime in _DOWN_STATES else _plugin_link(plugin),
-            RepairCommand(f"paddock plugin enable {shlex.quote(plugin.name)}{tenant_option(tenant)}"),
         ),
         cause_key=f"{plugin.runtime} {plugin.code or plugin.reason}",
     )
 
 
-def detect_missing_configuration(plugin: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
+def detect_missing_configuration(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
     if not plugin.enabled or not (plugin.unfilled or plugin.unset):
         return
     problems = [f"{field} is not set" for field in plugin.unfilled]
     problems += [f"{field} refers to {', '.join(names)}, which is not set" for field, names in plugin.unset.items()]
-    first_field = next(iter((*plugin.unfilled, *plugin.unset)))
+
     yield Repair(
         "plugin.configuration",
         plugin.name,
         Severity.BROKEN,
         f"{plugin.name} is not fully configured",
         "; ".join(problems) + ".",
-        "It cannot start with what it has.",
-        (
-            RepairLink(f"/plugins/{quote(plugin.name, safe='')}/configuration", "Configure it"),
-            RepairCommand(
-                f"paddock plugin configure {shlex.quote(plugin.name)} {shlex.quote(first_field)}{tenant_option(tenant)}"
-            ),
-        ),
+        "It cannot start without them.",
+        (RepairLink(f"/plugins/{quote(plugin.name, safe='')}/configuration", "Configure it"),),
     )
 
 
@@ -138,12 +127,12 @@ def detect_unused_configuration(plugin: PluginFacts, _tenant: Tenant) -> Iterabl
             Severity.NOTICE,
             f"{plugin.name} does not use its new configuration",
             plugin.unused_config,
-            "It goes on with the configuration that it had.",
+            "It keeps its previous configuration.",
             (RepairButton("restart", "Restart"), _plugin_link(plugin)),
         )
 
 
-def detect_missing_secrets(plugin: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
+def detect_missing_secrets(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
     for secret in plugin.secrets if plugin.enabled else ():
         needed_by = ", ".join(secret.operations)
         yield Repair(
@@ -153,23 +142,20 @@ def detect_missing_secrets(plugin: PluginFacts, tenant: Tenant) -> Iterable[Repa
             f"{plugin.name} needs the secret {secret.name}",
             f"{secret.name} is not set, and {needed_by} cannot run without it.",
             _missing_secret_meaning(secret),
-            (
-                RepairLink(f"/secrets/set?name={quote(secret.name, safe='')}", "Set it"),
-                RepairCommand(f"paddock secret set {shlex.quote(secret.name)}{tenant_option(tenant)}"),
-            ),
+            (RepairLink(f"/secrets/set?name={quote(secret.name, safe='')}", "Set it"),),
         )
 
 
 def detect_waiting_definitions(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
     if plugin.waiting and plugin.state not in (_MODIFIED, _VERSION_MISSING):
-        amount = "1 thing" if plugin.waiting == 1 else f"{plugin.waiting:,} things"
+        amount = "1 definition" if plugin.waiting == 1 else f"{plugin.waiting:,} definitions"
         yield Repair(
             "plugin.definitions",
             plugin.name,
             Severity.NOTICE,
-            f"{plugin.name} changed what it says about itself",
-            f"{amount} that it says now {'waits' if plugin.waiting == 1 else 'wait'} for somebody to accept.",
-            "What changed is kept from everybody, models included, until somebody has read and accepted it.",
+            f"{plugin.name} changed its definitions",
+            f"{amount} {'has' if plugin.waiting == 1 else 'have'} to be reviewed and accepted.",
+            "Changed definitions are withheld from callers and models until a person has accepted them.",
             (_plugin_link(plugin, "Review the changes"),),
         )
 

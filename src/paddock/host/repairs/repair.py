@@ -36,10 +36,11 @@ class RepairButton:
 
 @dataclass(frozen=True, slots=True)
 class RepairLink:
-    """A link to a page where a person decides."""
+    """A link to a page where a person decides; `host_only` as of `RepairButton`."""
 
     path: str
     words: str
+    host_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class RepairActions:
         """
         button = repair.find_button(action)
         if button is None:
-            raise Conflict("this cannot be done about it any more", code="repair.other_way", hint="look at it again")
+            raise Conflict("this repair no longer has that option", code="repair.other_way", hint="reload the list")
         await self.actions[button.action](tenant, repair.subject, by)
 
     async def restore(self, _tenant: Tenant, plugin: str, by: PrincipalId) -> None:
@@ -97,7 +97,7 @@ class RepairActions:
         attempt = await self._webhooks.send_test(tenant, webhook)
         if not attempt.succeeded:
             raise Unreachable(
-                f"the receiver did not take it: {attempt.reason}",
+                f"the receiver did not accept the event: {attempt.reason}",
                 code="webhook.not_taken",
-                hint="look at the receiver, then send a test again",
+                hint="check the receiver, then send a test again",
             )

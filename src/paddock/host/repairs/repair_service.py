@@ -99,9 +99,9 @@ class RepairService:
         button = repair.find_button(action)
         if button is not None and button.host_only and not operates_host:
             raise Denied(
-                "this changes a plugin for everybody on this host",
+                "this changes a plugin for all tenants of this host",
                 code="auth.not_for_you",
-                hint="ask whoever operates the host",
+                hint="ask an operator of the host",
             )
         await self._actions.run(tenant, repair, action, by)
         return repair
@@ -140,4 +140,4 @@ class RepairService:
 
 
 def _gone_error() -> NotFound:
-    return NotFound("this needs no repair any more", code="repair.gone", hint="look at the list again")
+    return NotFound("this repair is no longer needed", code="repair.gone", hint="reload the list")

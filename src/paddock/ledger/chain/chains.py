@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError, NotFound
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
@@ -46,7 +47,7 @@ def require_chain(database: DirectDatabase, state: Path, tenant: str, copies: An
         line_tenant(line) == tenant for line in _all_lines(copies or {})
     ):
         raise NotFound(
-            f"there is no tenant {printable(tenant, 80)!r}", code="tenant.not_found", hint="see 'paddock tenant list'"
+            f"there is no tenant {printable(tenant, 80)!r}", code="tenant.not_found", action=Action.of("tenant.list")
         )
 
 
@@ -62,7 +63,7 @@ def read_anchor_files(files: Sequence[Path]) -> dict[str, list[bytes]]:
             raise HostError(f"there is no file {file}", code="ledger.checkpoints")
         copies[str(file)] = read_copy_lines(file)
         if not copies[str(file)]:
-            raise HostError(f"{file} holds no checkpoint", code="ledger.checkpoints")
+            raise HostError(f"{file} contains no checkpoint", code="ledger.checkpoints")
     return copies
 
 

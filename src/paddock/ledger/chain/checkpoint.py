@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote
 
+from paddock.core.action import Action
 from paddock.core.canonical import canonical_bytes
 from paddock.core.errors import HostError, PaddockError
 
@@ -213,9 +214,10 @@ def read_last_checkpoint(descriptor: int, file: Path) -> tuple[Checkpoint | None
     checkpoint = parse_checkpoint(content[: complete_bytes - 1].rsplit(b"\n", 1)[-1])
     if checkpoint is None:
         raise HostError(
-            f"the last line of {file} is no checkpoint",
+            f"the last line of {file} is not a checkpoint",
             code="ledger.checkpoints",
-            hint="paddock ledger verify; then move the file aside, and keep it",
+            hint="verify the ledger, then move the file aside and keep it",
+            action=Action.of("ledger.verify"),
         )
     return checkpoint, start + complete_bytes
 

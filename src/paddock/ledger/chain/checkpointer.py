@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock.core.action import Action
 from paddock.core.clock import Clock
 from paddock.core.errors import HostError, PaddockError, StoreUnavailable
 from paddock.ledger.chain.checkpoint import (
@@ -234,12 +235,13 @@ def _combine_errors(errors: Iterable[PaddockError]) -> PaddockError | None:
         return distinct[0] if distinct else None
     messages = "; ".join(error.message for error in distinct[:_MAX_ERRORS_SHOWN])
     more = f"; and {len(distinct) - _MAX_ERRORS_SHOWN} more" if len(distinct) > _MAX_ERRORS_SHOWN else ""
-    return HostError(messages + more, code=distinct[0].error_code, hint=distinct[0].hint)
+    first = distinct[0]
+    return HostError(messages + more, code=first.error_code, hint=first.hint, action=first.action)
 
 
 def _broken_chain_error(tenant: str, reason: str) -> HostError:
     return HostError(
         f"the ledger of {tenant} is not what was signed: {reason}; it gets no further checkpoints",
         code="ledger.broken",
-        hint="paddock ledger verify",
+        action=Action.of("ledger.verify"),
     )

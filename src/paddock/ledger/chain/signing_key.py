@@ -63,7 +63,7 @@ def load_signing_key(state: Path) -> Ed25519PrivateKey:
             _generate_key(state)
         with file.open("rb") as opened:
             if os.fstat(opened.fileno()).st_mode & 0o077:
-                raise _unusable_key_error(file, "others can read it", hint=f"chmod 600 {file}")
+                raise _unusable_key_error(file, "other users can read it", hint=f"chmod 600 {file}")
             key = serialization.load_pem_private_key(opened.read(_MAX_KEY_FILE_BYTES), password=None)
         if isinstance(key, Ed25519PrivateKey):
             _write_public_key(state, key)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError, PaddockError
 from paddock.ledger.chain.anchors import Anchors
 from paddock.ledger.chain.checkpoint import (
@@ -147,6 +148,7 @@ def _broken_chain_error(tenant: str, error: ChainError) -> HostError:
     return HostError(
         f"the ledger of {tenant} is not what was recorded: {where}{error.what}",
         code="ledger.broken",
-        hint="see how far it goes: paddock ledger verify; calls are taken again once the ledger is whole",
+        hint="calls are rejected until the ledger is intact again",
+        action=Action.of("ledger.verify"),
         details={"tenant": tenant, "verdict": error.verdict, "seq": error.seq},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError, PaddockError
 from paddock.ledger.chain.anchors import Anchors, RecordedCheckpoint, build_anchors
 from paddock.ledger.chain.chains import (
@@ -166,9 +167,9 @@ def require_unaltered(tx: Transaction, entries: Iterable[LedgerEntry]) -> None:
         HostError: an entry, or a neighbour of it, was changed.
     """
     for entry in find_altered(tx, entries):
-        raise HostError(altered_text(entry), code="ledger.broken", hint="see how far it goes: paddock ledger verify")
+        raise HostError(altered_text(entry), code="ledger.broken", action=Action.of("ledger.verify"))
 
 
 def altered_text(entry: LedgerEntry) -> str:
     """Return the message about an altered entry."""
-    return f"row {entry.seq:,} of the ledger, or one beside it, is not what was recorded: somebody has changed it"
+    return f"row {entry.seq:,} of the ledger, or one beside it, is not what was recorded: it was modified"

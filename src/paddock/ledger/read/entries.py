@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError
 from paddock.core.events.calls import REPORTED_BY, CallEnded
 from paddock.core.ids import DEFAULT_TENANT
@@ -188,9 +189,7 @@ def read_head(tx: Transaction, tenant: str) -> tuple[int, bytes] | None:
 
 def undecodable_row_error() -> HostError:
     """Return the error for a row with bytes that are not text, which SQLite lets other programs store."""
-    return HostError(
-        "a row of the ledger holds what is no text", code="ledger.broken", hint="paddock ledger verify names it"
-    )
+    return HostError("a row of the ledger is not valid text", code="ledger.broken", action=Action.of("ledger.verify"))
 
 
 def _select_rows(tx: Transaction, query: str, values: Sequence[Any]) -> list[Row]:

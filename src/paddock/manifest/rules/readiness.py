@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable
 from typing import Any
 
+from paddock.core.action import Action
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
 from paddock.core.schema.compile import check_schema, join_path
@@ -107,20 +107,19 @@ def _fetch_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:
         return []
     if not isinstance(launch, RegistryCommand):
         message = f"cannot start in a cage: {launch.why}"
-        hint = "name a package of the server: paddock plugin install npm:NAME or pypi:NAME, or the program itself"
-        return [Problem("runtime.command", message, hint, "launcher")]
+        hint = "install a package of the server (npm:NAME or pypi:NAME), or name the program itself"
+        install = Action.of("plugin.install", source="npm:NAME")
+        return [Problem("runtime.command", message, hint, "launcher", action=install)]
     if launch.registry == "npm" and files.exists(f"node_modules/{launch.name}/package.json"):
         return []  # bundled: nothing is fetched
-    options_hint = (
-        ", with --arg and --env for what it is given" if launch.arguments or manifest.system_config_schema else ""
-    )
-    install = f"paddock plugin install {shlex.quote(launch.source)} --name {manifest.name}"
+    options_hint = ", with --arg and --env for its options" if launch.arguments or manifest.system_config_schema else ""
     return [
         Problem(
             "runtime.command",
             f"would fetch {printable(launch.package, 120)} when it starts, and nothing can be fetched in a cage",
-            f"install that package itself: {install}{options_hint}",
+            f"install that package itself{options_hint}",
             FETCHED_AT_START,
+            action=Action.of("plugin.install", source=launch.source, name=manifest.name),
         )
     ]
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError, PluginError
 from paddock.core.printable import printable
 from paddock.manifest.registry_package import canonical_python_name
@@ -65,7 +66,8 @@ def build_environment(lock: Lock, client: PackageClient, final_path: Path) -> Ge
         raise HostError(
             f"cannot write an environment: {error.strerror}",
             code="staging.disk",
-            hint="check free space and permissions (paddock doctor)",
+            hint="check free space and permissions",
+            action=Action.of("host.check"),
         ) from error
     yield BuiltEnvironment(root, lock, digest, programs)
 

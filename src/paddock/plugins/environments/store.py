@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError, Unavailable
 from paddock.core.ids import PluginName
 from paddock.plugins.environments.build import BuiltEnvironment, completion_record, scan_environment
@@ -96,7 +97,7 @@ class EnvironmentStore:
             raise Unavailable(
                 f"the environment of {plugin} is not on this machine",
                 code="environment.missing",
-                hint=f"paddock plugin repair {plugin}",
+                action=Action.of("plugin.repair", plugin=plugin),
             )
         return environment
 

@@ -11,6 +11,7 @@ import shutil
 from typing import Any
 
 from paddock.config.local_file import check_entry_writable, read_entries, record_installed, set_system_value
+from paddock.core.action import Action
 from paddock.core.errors import Conflict
 from paddock.core.events.plugin_management import CapabilityDiff, PluginInstalled, PluginUpgraded
 from paddock.core.semver import Version
@@ -206,13 +207,14 @@ def _check_not_stale(tx: Transaction, package: ResolvedPackage, allow_downgrade:
         raise Conflict(
             f"{plugin.name} is pinned to {plugin.pinned_version}",
             code="plugin.pinned",
-            hint=f"let it move: paddock plugin pin {plugin.name} --off",
+            action=Action.of("plugin.unpin", plugin=plugin.name),
         )
     if Version.parse(manifest.version) < Version.parse(plugin.default_version) and not allow_downgrade:
         raise Conflict(
             f"{manifest.version} is older than the installed {plugin.default_version}",
             code="plugin.downgrade",
-            hint=f"go back to an earlier version: paddock plugin rollback {plugin.name}   or insist: --downgrade",
+            hint="roll back to an earlier installed version, or insist: --downgrade",
+            action=Action.of("plugin.rollback", plugin=plugin.name),
         )
 
 

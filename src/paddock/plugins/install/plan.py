@@ -5,11 +5,11 @@ The command line and the console both use it and render it in their own way, so 
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, Problem
 from paddock.manifest.capability import Capability
 from paddock.manifest.rules.readiness import find_disallowed_hosts
@@ -165,5 +165,6 @@ def check_same_plugin(package: ResolvedPackage, expected: str) -> None:
         raise Conflict(
             f"the package is {package.manifest.name}, not {expected}",
             code="plugin.other_name",
-            hint=f"install it as itself: paddock plugin install {shlex.quote(location)}",
+            hint="install it under its own name",
+            action=Action.of("plugin.install", source=location),
         )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from paddock.core.action import Action
 from paddock.core.errors import OperatorError
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, merge_capabilities
@@ -53,27 +53,28 @@ def parse_index_options(
             tuple(variable for variable, equals, _ in assignments if not equals),
         )
     if name or program or arguments or capabilities or variables:
+        hint, action = how_to_grant_more(source, plugin)
         raise OperatorError(
             "--name, --program, --arg, --env and --capability are for packages of a registry",
             code="source.not_a_registry",
-            hint=grant_more_hint(source, plugin),
+            hint=hint,
+            action=action,
         )
     return None
 
 
-def grant_more_hint(source: PackageSource, plugin: str) -> str:
-    """Return the hint how to grant a plugin more than it requests; `plugin` is empty if it is not installed."""
+def how_to_grant_more(source: PackageSource, plugin: str) -> tuple[str, Action | None]:
+    """Return a hint and an action to grant a plugin more than it requests; `plugin` is empty if it is not installed."""
     if source.kind is SourceKind.CONFIGURATION:
         only = plugin or "NAME"
-        return f"import it with that: paddock import {shlex.quote(source.location)} --only {only} --capability …"
-    if source.kind.registry:
-        return "let a registry's server have it with --capability in place of --grant"
-    if plugin:
-        return (
-            "write what you want into the package's own manifest, give it a new version, then: "
-            f"paddock plugin upgrade {plugin}"
+        return "import it with that capability", Action.of(
+            "plugin.import", file=source.location, only=only, capability="CAPABILITY"
         )
-    return "write what you want into the package's own manifest"
+    if source.kind.registry:
+        return "for a server from a registry, use --capability in place of --grant", None
+    if plugin:
+        return "declare it in a new version of the package's own manifest", Action.of("plugin.upgrade", plugin=plugin)
+    return "declare it in the package's own manifest", None
 
 
 def extend_index_options(store: PluginStore, plugin: PluginRow, added: IndexOptions) -> IndexOptions:
@@ -135,9 +136,10 @@ def _check_public_value(variable: str, value: str) -> str:
     """Return the value, which anyone who sees the plugin may see; raise if it may be a secret."""
     if is_secret_name(variable):
         raise OperatorError(
-            f"{printable(variable, 80)} may be a key: what --env says is shown to whoever looks at the plugin",
+            f"{printable(variable, 80)} may be a secret: values of --env are shown with the plugin",
             code="environment.secret_variable",
-            hint=f"write --env {variable} without a value, then: paddock plugin configure NAME {variable}",
+            hint=f"write --env {variable} without a value, then configure the installed plugin",
+            action=Action.of("plugin.configure", field=variable),
         )
     return value
 

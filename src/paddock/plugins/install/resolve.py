@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, OperatorError, PluginError, Problem
 from paddock.manifest.capability import Capability, missing_capabilities
 from paddock.manifest.command import LOCK_FILES
@@ -211,7 +212,8 @@ def _build_resolved(
         raise PluginError(
             f"the signature of {manifest.name} does not match: {verdict.reason}",
             code="signature.mismatch",
-            hint="get the package again from its author; an author signs it anew with 'paddock plugin sign'",
+            hint="get the package again from its author, who has to sign it again",
+            action=Action.of("plugin.sign"),
         )
     upgrade, installed_signer = None, None
     if row is not None:
@@ -295,7 +297,7 @@ def check_name_available(tx: Transaction, manifest: Manifest) -> None:
         raise Conflict(
             f"{name!r} is an alias of {all_aliases(tx)[name]}",
             code="plugin.name_taken",
-            hint=f"remove it first: paddock plugin alias {name} --remove",
+            action=Action.of("plugin.alias.remove", alias=name),
         )
     if BUILT_IN_ALIASES.get(name) is not None and find_plugin(tx, BUILT_IN_ALIASES[name]):
         raise Conflict(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
+from paddock.core.action import ActionJson
 from paddock.core.errors import MistakeJson, Problem
 from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.manifest.consent_text import ConsentSection, consent_sections
@@ -14,7 +15,7 @@ from paddock.manifest.rules.readiness import find_blockers
 from paddock.plugins.dialects.envelope import is_mcp_server
 from paddock.plugins.install.path_checks import unreadable_paths_here
 from paddock.plugins.package.tree import PackageTree, TreeDiff, verify_tree
-from paddock.plugins.store.listing import InstalledState, repair_hint
+from paddock.plugins.store.listing import InstalledState, repair_of
 from paddock.plugins.store.lookup import manifest_of, pinned_version_missing_error, require_plugin
 from paddock.plugins.store.node_files import ensure_local_files
 from paddock.plugins.store.rows import (
@@ -47,6 +48,7 @@ class PluginFactsJson(TypedDict):
     enabled: bool
     given_up: Annotated[str, "Why the daemon disabled it; empty if it did not."]
     repair: str
+    repair_action: ActionJson | None
     pinned: str | None
     description: str
     author: str
@@ -163,6 +165,7 @@ def load_details(store: PluginStore, name: str) -> PluginDetails:
     signature, signer_text, tier, _ = describe_signer(row, {key.key_id: key.label for key in rows.keys}, intact=intact)
     enabled = bool(rows.grant and rows.grant.enabled)
     state = InstalledState.MODIFIED if not intact else InstalledState.ENABLED if enabled else InstalledState.DISABLED
+    repair, repair_action = repair_of(row.plugin, state)
     facts: PluginFactsJson = {
         "name": row.plugin,
         "title": manifest.title,
@@ -170,7 +173,8 @@ def load_details(store: PluginStore, name: str) -> PluginDetails:
         "state": state,
         "enabled": enabled,
         "given_up": rows.grant.given_up if rows.grant and not enabled else "",
-        "repair": repair_hint(row.plugin, state),
+        "repair": repair,
+        "repair_action": repair_action.to_json() if repair_action else None,
         "pinned": rows.plugin.pinned_version,
         "description": manifest.description,
         "author": manifest.author,

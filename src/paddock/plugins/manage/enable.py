@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from paddock.cage.plan.host_filesystem import DiskFilesystem
 from paddock.cage.plan.programs import PROGRAM_PATH, find_program
 from paddock.config.local_file import PluginEntry, read_entries
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, Invalid, Modified, NeedsConsent, PluginError, Problem
 from paddock.core.events.plugin_management import PluginDisabled, PluginEnabled, PluginGranted, PluginModifiedDetected
 from paddock.core.events.plugin_runtime import PluginToolNameCollision
@@ -23,7 +23,6 @@ from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.manifest.permissions import requested_capabilities
 from paddock.manifest.read import DirectoryFiles
 from paddock.manifest.rules.readiness import find_blockers, find_disallowed_hosts
-from paddock.plugins.manage.repair_text import tenant_option
 from paddock.plugins.package.tree import verify_tree
 from paddock.plugins.store.lookup import (
     find_by_name_or_alias,
@@ -82,10 +81,11 @@ def find_grant_state(tx: Transaction, store: PluginStore, name: str) -> GrantSta
 def grant_required_error(tenant: Tenant, row: VersionRow, missing: Sequence[Capability]) -> NeedsConsent:
     """Build the error for a plugin that needs more grants of the tenant before it may run."""
     tenant_text = "" if tenant == DEFAULT_TENANT else f", which {tenant} has not granted"
-    flags = " ".join(f"--grant {shlex.quote(str(one))}" for one in missing)
+    grants = tuple(map(str, missing))
     return NeedsConsent(
         f"{row.plugin} {row.version} asks for {', '.join(map(str, missing))}{tenant_text}",
-        hint=f"say yes to each: paddock plugin enable {row.plugin}{tenant_option(tenant)} {flags}",
+        hint="grant each of them",
+        action=Action.of("plugin.enable", plugin=row.plugin, tenant=tenant, grants=grants),
         details={"plugin": row.plugin, "capabilities": [str(capability) for capability in missing]},
     )
 
@@ -119,9 +119,10 @@ def check_callable_names(store: PluginStore, manifest: Manifest) -> None:
             event = PluginToolNameCollision(first=name, second=manifest.name, tool=collision)
             store.database.write(lambda tx, event=event: store.publish(tx, event))
             raise Conflict(
-                f"{name} has a callable that is called {collision} already",
+                f"{name} already has a callable {collision}",
                 code="tool_name_collision",
-                hint=f"disable one of them: paddock plugin disable {name}",
+                hint="disable one of them",
+                action=Action.of("plugin.disable", plugin=name, tenant=store.tenant),
                 details={"first": name, "second": manifest.name, "tool": collision},
             )
 
@@ -236,7 +237,7 @@ def require_intact(store: PluginStore, row: VersionRow) -> None:
     store.database.write(partial(store.acting_as(None).publish, event=event))
     raise Modified(
         f"the files of {row.plugin} {row.version} are not the ones you consented to: {summary}",
-        hint=f"restore them: paddock plugin repair {row.plugin}",
+        action=Action.of("plugin.repair", plugin=row.plugin),
         details={
             "changed": list(difference.changed),
             "missing": list(difference.missing),
@@ -323,8 +324,8 @@ def _unmet_requirements(store: PluginStore, manifest: Manifest) -> list[Problem]
                     Problem(
                         path,
                         f"the tool {tool.name} is not enabled",
-                        f"paddock plugin enable {tool.name}{tenant_option(store.tenant)}",
-                        "tool_disabled",
+                        code="tool_disabled",
+                        action=Action.of("plugin.enable", plugin=tool.name, tenant=store.tenant),
                     )
                 )
         return problems
@@ -341,8 +342,8 @@ def missing_configuration(store: PluginStore, manifest: Manifest) -> list[Proble
         Problem(
             f"system_config.{name}",
             "is required and not set on this machine",
-            f"paddock plugin configure {manifest.name} {name}{tenant_option(store.tenant)}",
-            "config_missing",
+            code="config_missing",
+            action=Action.of("plugin.configure", plugin=manifest.name, field=name, tenant=store.tenant),
         )
         for name in unset_required_fields(manifest, entry)
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from paddock.capabilities.services.keyvalue_rows import delete_all_values
 from paddock.config.local_file import read_entries, record_installed, remove_entry
+from paddock.core.action import Action
 from paddock.core.errors import Conflict
 from paddock.core.events.plugin_management import PluginUninstalled
 from paddock.core.events.principals import ConsentRevoked
@@ -102,15 +103,15 @@ def uninstall_version(store: PluginStore, name: str, version: str, *, force: boo
             raise version_not_found_error(tx, plugin, version)
         if version == plugin.pinned_version and not force:
             raise Conflict(
-                f"{plugin.name} is pinned to {version}", code="plugin.pinned", hint="remove it all the same: --force"
+                f"{plugin.name} is pinned to {version}", code="plugin.pinned", hint="remove it anyway with --force"
             )
         if version == plugin.default_version:
+            has_others = len(versions_of(tx, plugin.name)) > 1
             raise Conflict(
                 f"{version} is the version in use",
                 code="plugin.in_use",
-                hint=f"go back first: paddock plugin rollback {plugin.name}"
-                if len(versions_of(tx, plugin.name)) > 1
-                else f"it is the only one; remove the plugin: paddock plugin remove {plugin.name}",
+                hint="" if has_others else "it is the only version; remove the plugin",
+                action=Action.of("plugin.rollback" if has_others else "plugin.remove", plugin=plugin.name),
             )
         delete_version(tx, plugin.name, version)
         store.publish(tx, PluginUninstalled(name=plugin.name, version=version))

@@ -7,13 +7,8 @@ from __future__ import annotations
 
 from paddock.core.ids import DEFAULT_TENANT
 
-
-def upgrade_or_enable_hint(plugin: str, tenant: str = DEFAULT_TENANT) -> str:
-    """Return the hint how to run a plugin again that was given up."""
-    return (
-        f"if the plugin has to change, give it a new version and run: paddock plugin upgrade {plugin}; "
-        f"after that, or if only this machine had to: paddock plugin enable {plugin}{tenant_option(tenant)}"
-    )
+UPGRADE_FIRST_HINT = "if the plugin itself has to change, upgrade it to a new version first; then enable it"
+"""For a plugin that was given up; its action is `plugin.enable`."""
 
 
 def tenant_option(tenant: str) -> str:

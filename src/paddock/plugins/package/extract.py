@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError, Invalid, Problem
 from paddock.core.printable import printable
 from paddock.plugins.package.rules import SIGNATURE_FILE, PackageLimits, PackageValidator, format_bytes, is_excluded
@@ -149,5 +150,6 @@ def _disk_error(path: str, error: OSError) -> HostError:
     return HostError(
         f"cannot write {printable(path)}: {error.strerror}",
         code="staging.disk",
-        hint="check free space and permissions (paddock doctor)",
+        hint="check free space and permissions",
+        action=Action.of("host.check"),
     )

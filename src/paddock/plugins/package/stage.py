@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.cage.bounded_process import ProcessLimits
+from paddock.core.action import Action
 from paddock.core.errors import HostError, OperatorError
 from paddock.plugins.package.extract import ProgressCallback, extract_entries
 from paddock.plugins.package.from_directory import directory_entries
@@ -76,13 +77,14 @@ def stage_package(
                 tree = extract_entries(repository.entries(commit, validator), root, validator, label, progress)
             case SourceKind.CONFIGURATION:
                 raise OperatorError(
-                    f"{label} is another program's settings, not a package",
+                    f"{label} is the settings file of another program, not a package",
                     code="source.configuration",
-                    hint=f"import it again: paddock import {source.location}",
+                    hint="import it again",
+                    action=Action.of("plugin.import", file=source.location),
                 )
             case SourceKind.UPLOAD:
                 raise OperatorError(
-                    f"{label} was sent by a browser, and is not kept",
+                    f"{label} was uploaded by a browser, and is not stored",
                     code="source.uploaded",
                     hint="upload the new version, or name another source",
                 )

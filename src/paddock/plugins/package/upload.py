@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError, Invalid, Problem
 from paddock.plugins.package.rules import DEFAULT_LIMITS, format_bytes
 from paddock.plugins.package.stage import open_staging_directory
@@ -73,7 +74,8 @@ def open_upload(
 
 def _disk_error(error: OSError) -> HostError:
     return HostError(
-        f"cannot keep the file that was sent: {error.strerror}",
+        f"cannot write the uploaded file: {error.strerror}",
         code="staging.disk",
-        hint="check free space and permissions (paddock doctor)",
+        hint="check free space and permissions",
+        action=Action.of("host.check"),
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from paddock.core.action import Action
 from paddock.plugins.package.tree import verify_tree
 from paddock.plugins.store.rows import (
     Grant,
@@ -79,15 +80,15 @@ def list_plugins(store: PluginStore, kind: str | None = None) -> list[InstalledP
     return [one for one in listed if kind is None or one.kind == kind]
 
 
-def repair_hint(name: str, state: InstalledState) -> str:
-    """Return the hint what to do about a plugin in this state; empty if it is sound."""
+def repair_of(name: str, state: InstalledState) -> tuple[str, Action | None]:
+    """Return what is wrong with a plugin in this state, and what to do about it; empty if it is sound."""
     match state:
         case InstalledState.MODIFIED:
-            return f"its files changed, so it never loads; restore them: paddock plugin repair {name}"
+            return "its files were modified, so it does not load", Action.of("plugin.repair", plugin=name)
         case InstalledState.MISSING:
-            return f"its pinned version was removed; paddock plugin pin {name} --off, or disable it"
+            return "its pinned version was removed; unpin or disable it", Action.of("plugin.unpin", plugin=name)
         case _:
-            return ""
+            return "", None
 
 
 def installed_state(store: PluginStore, row: VersionRow | None, grant: Grant | None) -> InstalledState:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound, OperatorError, PluginError
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.model import Manifest, Schema, SchemaFile
@@ -112,7 +113,8 @@ def plugin_not_found_error(name: str, installed: Sequence[str] = ()) -> NotFound
     return NotFound(
         f"no plugin {name!r} is installed",
         code="plugin.not_found",
-        hint=f"did you mean {close_matches[0]!r}?" if close_matches else "see 'paddock plugin list'",
+        hint=f"did you mean {close_matches[0]!r}?" if close_matches else "",
+        action=None if close_matches else Action.of("plugin.list"),
     )
 
 
@@ -125,8 +127,8 @@ def pinned_version_missing_error(plugin: PluginRow) -> PluginError:
     return PluginError(
         f"{plugin.name} is pinned to {plugin.current_version}, which was removed",
         code="plugin.pinned_version_removed",
-        hint=f"use the latest: paddock plugin pin {plugin.name} --off, "
-        f"or stop using it: paddock plugin disable {plugin.name}",
+        hint="unpin it to use the latest version, or disable it",
+        action=Action.of("plugin.unpin", plugin=plugin.name),
     )
 
 
@@ -170,4 +172,4 @@ def remove_alias(store: PluginStore, alias: str) -> None:
         NotFound: there is no such alias.
     """
     if not store.database.write(lambda tx: delete_alias(tx, alias)):
-        raise NotFound(f"{alias!r} is not an alias", code="alias.not_found", hint="see 'paddock plugin show NAME'")
+        raise NotFound(f"{alias!r} is not an alias", code="alias.not_found", action=Action.of("plugin.show"))

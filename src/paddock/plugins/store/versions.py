@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from paddock.config.local_file import record_installed
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, NeedsConsent, NotFound
 from paddock.core.events.plugin_management import PluginPinned, PluginRolledBack
 from paddock.core.semver import Version
@@ -91,8 +92,9 @@ def _update_grant(tx: Transaction, store: PluginStore, row: VersionRow) -> None:
     missing = missing_capabilities(granted_capabilities(grant), requested_capabilities(manifest_of(row)))
     if missing:
         raise NeedsConsent(
-            f"{row.plugin} {row.version} asks for {', '.join(map(str, missing))}, which is not granted any more",
-            hint=f"go back to it first, which asks you: paddock plugin rollback {row.plugin} --to {row.version}",
+            f"{row.plugin} {row.version} asks for {', '.join(map(str, missing))}, which is no longer granted",
+            hint="roll back to it first, which asks for your consent",
+            action=Action.of("plugin.rollback", plugin=row.plugin, version=row.version),
             details={"capabilities": [str(capability) for capability in missing]},
         )
     save_grant(tx, replace(grant, digest=row.digest), store.now())
@@ -114,7 +116,7 @@ def find_rollback_target(
             raise Conflict(
                 f"{plugin.name} is pinned to {plugin.pinned_version}",
                 code="plugin.pinned",
-                hint=f"paddock plugin pin {plugin.name} --off",
+                action=Action.of("plugin.unpin", plugin=plugin.name),
             )
         current = find_version(tx, plugin.name, plugin.default_version)
         target = _pick_rollback_target(versions_of(tx, plugin.name), current, version) if current else None

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Annotated
 
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound, PluginError
 from paddock.core.events.tool_definitions import PluginDefinitionAccepted
 from paddock.plugins.store.lookup import require_plugin
@@ -119,7 +120,7 @@ def accept_definition(store: PluginStore, plugin: str, kind: str, name: str, sho
             raise NotFound(
                 f"{plugin_name} lists no {kind} {name!r}",
                 code="definition.not_found",
-                hint=f"see what it lists: paddock plugin show {plugin_name}",
+                action=Action.of("plugin.show", plugin=plugin_name, tenant=store.tenant),
             )
         if row.standing is DefinitionStatus.BAD:
             raise PluginError(
@@ -132,9 +133,9 @@ def accept_definition(store: PluginStore, plugin: str, kind: str, name: str, sho
             return row
         if row.standing is not DefinitionStatus.QUARANTINED or row.waiting_hash != shown_hash:
             raise Conflict(
-                f"{plugin_name} {name} is not what you were shown any more",
+                f"{plugin_name} {name} changed after it was shown to you",
                 code="definition.changed_meanwhile",
-                hint=f"look again: paddock plugin accept {plugin_name}",
+                action=Action.of("plugin.accept", plugin=plugin_name),
                 details={"plugin": plugin_name, "hash": row.waiting_hash or row.hash},
             )
         waiting_text = texts_of(tx, store.tenant, plugin_name, kind, name).waiting

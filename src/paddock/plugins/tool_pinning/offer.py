@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from paddock.core.action import Action
 from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.plugins.tool_pinning.normalize import TOOL, DefinitionStatus, UnusableReason
@@ -40,16 +40,16 @@ class WithheldDefinition:
                 )
             case DefinitionStatus.GONE:
                 return NotFound(
-                    f"{plugin} does not offer {name} any more",
+                    f"{plugin} no longer offers {name}",
                     code="tool.gone" if is_tool else "definition.gone",
-                    hint=f"see what it offers: paddock plugin show {plugin}",
+                    action=Action.of("plugin.show", plugin=plugin),
                     details=details,
                 )
             case _:
                 return Denied(
-                    f"{plugin} {name} waits for somebody to accept it: {self.reason}",
+                    f"the definition of {plugin} {name} has to be accepted first: {self.reason}",
                     code="tool.quarantined" if is_tool else "definition.quarantined",
-                    hint=f"look at it, then accept it: paddock plugin accept {plugin} {shlex.quote(name)}",
+                    action=Action.of("plugin.accept", plugin=plugin, name=name),
                     details=details,
                 )
 

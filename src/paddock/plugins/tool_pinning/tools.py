@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+from paddock.core.action import Action
 from paddock.core.errors import NotFound, Problem
 from paddock.core.printable import printable
 from paddock.core.schema.compile import compile_schema
@@ -225,11 +226,14 @@ def find_callable(store: PluginStore, name: str) -> tuple[str, ToolJson]:
             return plugin.name, matches[0]
         offered = ", ".join(printable(one["name"], 80) for one in tools[:_MAX_NAMES_LISTED])
         raise NotFound(
-            f"{plugin.name} has no {printable(rest)!r}" if rest else f"say which callable of {plugin.name} you mean",
+            f"{plugin.name} has no callable {printable(rest)!r}" if rest else f"name a callable of {plugin.name}",
             code="callable.not_found",
-            hint=f"it offers: {offered}" if offered else f"see what it offers: paddock plugin tools {plugin.name}",
+            hint=f"it offers: {offered}" if offered else "",
+            action=None if offered else Action.of("plugin.tools", plugin=plugin.name, tenant=store.tenant),
             details={"plugin": plugin.name},
         )
     raise NotFound(
-        f"no installed plugin has {printable(name)!r}", code="callable.not_found", hint="see 'paddock plugin list'"
+        f"no installed plugin has a callable {printable(name)!r}",
+        code="callable.not_found",
+        action=Action.of("plugin.list"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from paddock.core.action import Action
 from paddock.core.errors import Invalid, Modified, NotFound, PluginError, Problem
 from paddock.core.schema.compile import compile_schema
 from paddock.manifest.model import CallableSpec, Manifest, SchemaFile
@@ -47,7 +48,7 @@ def validate_value(store: PluginStore, value: Any, reference: str) -> list[Probl
     if isinstance(schema, SchemaFile) and not verify_tree(resolved.root, resolved.digest).intact:
         raise Modified(
             f"the files of {resolved.manifest.name} are not the ones you consented to, so its schemas are not used",
-            hint=f"restore them: paddock plugin repair {resolved.manifest.name}",
+            action=Action.of("plugin.repair", plugin=resolved.manifest.name),
         )
     if isinstance(schema, SchemaFile):
         problems = schema_file_problems(schema, DirectoryFiles(resolved.root), reference)
@@ -80,5 +81,6 @@ def _find_callable_spec(callables: Sequence[CallableSpec], name: str, reference:
     raise NotFound(
         f"{reference!r} names no callable of {plugin}",
         code="callable.not_found",
-        hint=f"it has: {names}" if names else f"see what it offers: paddock plugin tools {plugin}",
+        hint=f"it has: {names}" if names else "",
+        action=None if names else Action.of("plugin.tools", plugin=plugin),
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NewType
 
+from paddock.core.action import Action
 from paddock.core.errors import NotFound, OperatorError
 from paddock.core.printable import printable
 
@@ -75,9 +76,8 @@ def read_public_key(key: str | Path) -> PublicKey:
     """
     text = _key_text(key)
     if _PRIVATE_KEY_MARKER in text:
-        file_text = f" {shlex.quote(str(key))}" if isinstance(key, Path) else " FILE"
-        hint = f"trust its public half, which this prints: paddock key show{file_text}"
-        raise OperatorError("this is a private key", code="key.private", hint=hint)
+        action = Action.of("key.show", file=str(key) if isinstance(key, Path) else "")
+        raise OperatorError("this is a private key", code="key.private", hint="trust its public half", action=action)
     if text.startswith(_PREFIX):
         raw = decode_base64(text.removeprefix(_PREFIX), 32)
         if raw is None:
@@ -187,17 +187,16 @@ def _unsupported_key_error(label: str, key: object) -> OperatorError:
     # The library's classes are named RSAPublicKey, EllipticCurvePrivateKey, …
     kind = type(key).__name__.lstrip("_").removesuffix("PublicKey").removesuffix("PrivateKey")
     return OperatorError(
-        f"{label} is a key of the kind {kind}, and only Ed25519 keys are taken",
+        f"{label} is a key of type {kind}, and only Ed25519 keys are supported",
         code="key.invalid",
-        hint="its owner makes one with: paddock key add FILE, or ssh-keygen -t ed25519",
+        hint="its owner can also create one with ssh-keygen -t ed25519",
+        action=Action.of("key.add"),
     )
 
 
 def _file_not_found_error(path: Path) -> NotFound:
-    return NotFound(
-        f"{printable(str(path))} does not exist", code="key.no_file", hint="make a key with: paddock key add FILE"
-    )
+    return NotFound(f"{printable(str(path))} does not exist", code="key.no_file", action=Action.of("key.add"))
 
 
 def _bad_key_error(message: str) -> OperatorError:
-    return OperatorError(message, code="key.invalid", hint="make one with: paddock key add FILE")
+    return OperatorError(message, code="key.invalid", action=Action.of("key.add"))

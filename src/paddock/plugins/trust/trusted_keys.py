@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound
 from paddock.plugins.store.rows import VersionRow
 from paddock.plugins.store.store import PluginStore
@@ -88,7 +89,9 @@ def require_trusted_key(tx: Transaction, id_or_label: str) -> TrustedKeyRow:
     rows = list_trusted_keys(tx)
     matches = [row for row in rows if row.key_id == id_or_label] or [row for row in rows if row.label == id_or_label]
     if not matches:
-        raise NotFound(f"no trusted key goes by {id_or_label!r}", code="key.not_found", hint="see 'paddock key list'")
+        raise NotFound(
+            f"no trusted key has the id or label {id_or_label!r}", code="key.not_found", action=Action.of("key.list")
+        )
     if len(matches) > 1:
         raise Conflict(
             f"{len(matches)} trusted keys have the label {id_or_label!r}",

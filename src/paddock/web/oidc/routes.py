@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from paddock.config.oidc_settings import OidcSettings
+from paddock.core.action import with_sentence
 from paddock.core.clock import Clock, Random
 from paddock.core.error_mapping import http_status
 from paddock.core.errors import Busy, Denied, PaddockError
@@ -143,9 +144,8 @@ class OidcRoutes:
         except PaddockError as error:
             if "text/html" not in request.headers.get("accept", ""):
                 raise
-            return self._notice_page(
-                "You are not signed in", f"{error.message}. {error.hint}", status=http_status(error)
-            )
+            text = f"{error.message}. {with_sentence(error.hint, error.action)}"
+            return self._notice_page("You are not signed in", text, status=http_status(error))
 
     async def _complete_sign_in(self, request: Request) -> Response:
         flow, query = await self._read_flow(request), request.query_params

@@ -24,6 +24,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from paddock.core.action import Action
 from paddock.core.call import OPERATOR as THE_OPERATOR
 from paddock.core.errors import CallerError, Denied, PaddockError
 from paddock.core.ids import DEFAULT_TENANT
@@ -75,10 +76,13 @@ class Access(Enum):
 ANYBODY, MEMBER, OPERATOR, HOST, LOCAL = Access
 
 _ACCESS_HINTS = {
-    OPERATOR: "make a person an operator: paddock user role add NAME operator, and their key:"
-    " paddock apikey add NAME --role operator",
-    HOST: "make a key for it, of an operator in the tenant default: paddock apikey add NAME --role operator",
-    LOCAL: "ask on the socket that paddock serve names",
+    OPERATOR: "a person needs the role operator, and an API key of theirs has to be created with it",
+    HOST: "use an API key of an operator in the tenant default",
+    LOCAL: "send the request to the daemon's Unix socket",
+}
+_ACCESS_ACTIONS = {
+    OPERATOR: Action.of("user.role.add", role="operator"),
+    HOST: Action.of("apikey.add", role="operator"),
 }
 
 
@@ -160,6 +164,7 @@ class ApiRoute:
                 f"this is for {self.access.value}",
                 code="auth.not_for_you",
                 hint=_ACCESS_HINTS.get(self.access, ""),
+                action=_ACCESS_ACTIONS.get(self.access),
                 details={"who": self.access.name.lower()},
             )
         if not self.allow_impersonation and IMPERSONATE_HEADER in request_headers(request.scope):

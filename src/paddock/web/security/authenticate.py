@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from paddock.config.directories import user_name
+from paddock.core.action import Action
 from paddock.core.call import Principal
 from paddock.core.error_mapping import http_status
 from paddock.core.errors import Denied, PaddockError
@@ -159,18 +160,19 @@ class Authenticator:
                 if caller is not None:
                     return caller
         raise Denied(
-            "this is no token that is taken here",
+            "invalid or unsupported token",
             code="auth.refused",
-            hint="send one header, Authorization: Bearer KEY; make a key: paddock apikey add NAME",
+            hint="send one header, Authorization: Bearer KEY",
+            action=Action.of("apikey.add"),
         )
 
 
 def unauthenticated_error() -> Unauthenticated:
     """Build the error for requests without a credential."""
     return Unauthenticated(
-        "say who you are",
-        hint="send the header Authorization: Bearer KEY; make a key: paddock apikey add NAME, or sign in with the"
-        " link of: paddock login",
+        "authentication required",
+        hint="send the header Authorization: Bearer KEY, or sign in with a link",
+        action=Action.of("apikey.add"),
     )
 
 

@@ -47,10 +47,14 @@ class HostOriginMiddleware:
     def _check_host_and_origin(self, headers: IncomingHeaders) -> None:
         host, origin = headers.text(b"host"), headers.text(b"origin")
         if host is None or b"host" in headers.repeated or not self._allowed_hosts.allows_host(host):
-            shown_host = "this" if host is None or b"host" in headers.repeated else printable(host, 100)
+            message = (
+                "the request needs exactly one Host header"
+                if host is None or b"host" in headers.repeated
+                else f"{printable(host, 100)} is not a name of this host"
+            )
             raise WrongHost(
-                f"{shown_host} is no name of this host",
-                hint="ask for the address that paddock serve names, or add the name: http.hosts, http.public_url",
+                message,
+                hint="use the address that the daemon prints, or add the name: http.hosts, http.public_url",
             )
         if origin is not None and (
             b"origin" in headers.repeated or not self._allowed_hosts.allows_origin(origin.lower(), host)

@@ -114,8 +114,8 @@ def _cannot_listen_error(address: str, error: OSError) -> PaddockError:
     return Conflict(
         f"another program listens on {address}",
         code="http.port_taken",
-        hint=f"stop it; or choose another port: PADDOCK_HTTP_ADDRESS={host}:7434 paddock serve; or have the local"
-        " socket alone: PADDOCK_HTTP_ADDRESS=off paddock serve",
+        hint=f"stop it, or start the daemon on another port with PADDOCK_HTTP_ADDRESS={host}:7434, or on its"
+        " Unix socket alone with PADDOCK_HTTP_ADDRESS=off",
         details={"address": address},
     )
 

@@ -8,9 +8,17 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
-from paddock.cli.output.report import format_table, print_error, print_json, print_message, print_result, styled
+from paddock.cli.output.action_text import remedy_lines_of
+from paddock.cli.output.report import (
+    format_table,
+    print_error,
+    print_json,
+    print_message,
+    print_remedy_lines,
+    print_result,
+    styled,
+)
 from paddock.core.errors import NotFound
-from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
@@ -171,7 +179,7 @@ def cancel(call_id: str, *, tenant: str, as_json: bool) -> None:
         f"{styled('!', 'yellow') if in_doubt else styled('✓', 'green')} {_call_name(call)} {_status_text(call)}"
     )
     if in_doubt and error:
-        print_message(f"  {styled('→', 'dim')} {printable(error['hint'], 600)}")
+        print_remedy_lines(remedy_lines_of(error))
 
 
 def _call_name(call: dict[str, Any]) -> str:

@@ -143,7 +143,7 @@ def _confirm_grants(name: str, tenant: str, grants: Sequence[str], *, yes: bool)
     from paddock.plugins.store.lookup import manifest_of
 
     retype = f"paddock plugin enable {name}{tenant_option(tenant)}"
-    check_grants_requested(grants, manifest_of(state.row), "install a version that asks for it")
+    check_grants_requested(grants, manifest_of(state.row), ("install a version that asks for it", None))
     granted = parse_grants(grants)
     if first_grant:
         screen = grant_screen(state.row, tenant, hints)

@@ -182,7 +182,7 @@ def install_package(
     from paddock.cli.output.consent_prompt import check_grants_requested
     from paddock.cli.output.status_line import ProgressLine
     from paddock.plugins.install.plan import check_same_plugin
-    from paddock.plugins.install.request import grant_more_hint, resolve_request
+    from paddock.plugins.install.request import how_to_grant_more, resolve_request
     from paddock.plugins.install.resolve import resolve_package
 
     resolved = resolve_request(store, request)
@@ -191,7 +191,7 @@ def install_package(
         if resolved.plugin is not None:
             check_same_plugin(package, resolved.plugin.name)
         installed_as = package.manifest.name if package.installed is not None else ""
-        check_grants_requested(grants, package.manifest, grant_more_hint(resolved.source, installed_as))
+        check_grants_requested(grants, package.manifest, how_to_grant_more(resolved.source, installed_as))
         return confirm_and_commit(
             store, package, grants, retype, yes=yes, downgrade=request.downgrade, less_trust=less_trust
         )

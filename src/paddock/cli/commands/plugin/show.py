@@ -11,15 +11,18 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
+from paddock.cli.output.action_text import remedy_lines, remedy_lines_of
 from paddock.cli.output.report import (
     format_table,
     print_json,
     print_message,
     print_problems,
+    print_remedy_lines,
     print_result,
     styled,
     wrap_text,
 )
+from paddock.core.action import Action
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
@@ -35,7 +38,7 @@ FACT_LABELS = {"tier": "trust", "trust_claim": "claims", "installed_at": "instal
 MAX_CHANGED_FILES = 20
 MAX_DEFINITIONS = 200
 # Already shown by the state, and by the last line.
-HIDDEN_FACTS = ("enabled", "given_up", "repair")
+HIDDEN_FACTS = ("enabled", "given_up", "repair", "repair_action")
 NO_PROCESS = "-"
 ON_DEMAND = "on demand"
 
@@ -96,6 +99,7 @@ def list_(*, kind: str | None, verbose: bool, tenant: str, as_json: bool) -> Non
     for row in rows:
         if row["repair"]:
             print_message(f"{styled('!', 'yellow')} {row['name']}: {row['repair']}")
+            print_remedy_lines(remedy_lines("", Action.from_json(row["repair_action"])))
         _report_unaccepted_tools(row["name"], tenant, row["waiting"])
         _report_not_running(row, tenant)
 
@@ -119,17 +123,16 @@ def _report_unaccepted_tools(name: str, tenant: str, count: int) -> None:
 
 def _report_not_running(row: Mapping[str, Any], tenant: str) -> None:
     """Print on stderr why a plugin that should run does not."""
-    from paddock.plugins.manage.repair_text import upgrade_or_enable_hint
+    from paddock.plugins.manage.repair_text import UPGRADE_FIRST_HINT
 
     name, runtime, mark = row["name"], row["runtime"], styled("!", "yellow")
     if row["given_up"]:
         reason = printable(row["given_up"], 400)
-        print_message(
-            f"{mark} {name} was given up and is disabled: it {reason} — {upgrade_or_enable_hint(name, tenant)}"
-        )
+        print_message(f"{mark} {name} was given up and is disabled: it {reason}")
+        print_remedy_lines(remedy_lines(UPGRADE_FIRST_HINT, Action.of("plugin.enable", plugin=name, tenant=tenant)))
     elif runtime and runtime["reason"]:
-        hint = f" — {printable(runtime['hint'], 400)}" if runtime["hint"] else ""
-        print_message(f"{mark} {name} {runtime['state']}: {printable(runtime['reason'], 400)}{hint}")
+        print_message(f"{mark} {name} {runtime['state']}: {printable(runtime['reason'], 400)}")
+        print_remedy_lines(remedy_lines_of(runtime))
     elif runtime and runtime["unused_config"]:
         print_message(f"{mark} {name}: the new configuration is not used: {printable(runtime['unused_config'], 400)}")
 
@@ -143,7 +146,7 @@ def _parse_kind(option: str | None) -> str | None:
 
 
 def _row_json(plugin: InstalledPlugin, trusted: Mapping[KeyId, str], runtime: Any, *, verbose: bool) -> dict[str, Any]:
-    from paddock.plugins.store.listing import InstalledState, repair_hint
+    from paddock.plugins.store.listing import InstalledState, repair_of
     from paddock.plugins.trust.trusted_keys import describe_signer
 
     state, reason, tier, _ = (
@@ -151,6 +154,7 @@ def _row_json(plugin: InstalledPlugin, trusted: Mapping[KeyId, str], runtime: An
         if plugin.version
         else ("unknown", "", "personal", None)
     )
+    repair, repair_action = repair_of(plugin.plugin.name, plugin.state)
     row: dict[str, Any] = {
         "name": plugin.plugin.name,
         "title": plugin.plugin.title,
@@ -165,7 +169,8 @@ def _row_json(plugin: InstalledPlugin, trusted: Mapping[KeyId, str], runtime: An
         "tier": tier,
         "signature": f"{state}: {reason}" if verbose else str(state),
         "description": plugin.description,
-        "repair": repair_hint(plugin.plugin.name, plugin.state),
+        "repair": repair,
+        "repair_action": repair_action.to_json() if repair_action else None,
         "waiting": plugin.waiting,
         "runtime": runtime,
     }
@@ -290,6 +295,7 @@ def _print_warnings(details: PluginDetails) -> None:
     mark = styled("!", "yellow")
     if details.facts["repair"]:
         print_message(f"{mark} {printable(details.facts['repair'], 400)}")
+        print_remedy_lines(remedy_lines("", Action.from_json(details.facts["repair_action"])))
         changed = details.changed_files()
         for line in changed[:MAX_CHANGED_FILES]:
             print_message(f"    {printable(line, 400)}")
@@ -297,5 +303,5 @@ def _print_warnings(details: PluginDetails) -> None:
             print_message(f"    and {len(changed) - MAX_CHANGED_FILES} more")
     print_problems(details.warnings, "!", "yellow")
     for problem in details.obstacles:
-        hint = f" — {printable(problem.hint, 400)}" if problem.hint else ""
-        print_message(f"{mark} cannot be enabled: {printable(problem.message, 400)}{hint}")
+        print_message(f"{mark} cannot be enabled: {printable(problem.message, 400)}")
+        print_remedy_lines(remedy_lines(problem.hint, problem.action))

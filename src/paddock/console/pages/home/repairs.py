@@ -47,7 +47,11 @@ def build_repair_view(
         repair,
         _SEVERITY_CLASSES[repair.severity],
         permitted,
-        tuple(action for action in repair.ways if isinstance(action, RepairLink)),
+        tuple(
+            action
+            for action in repair.ways
+            if isinstance(action, RepairLink) and (operates_host or not action.host_only)
+        ),
         tuple(action for action in repair.ways if isinstance(action, RepairCommand)) if operates_host else (),
         others=len(permitted) < len(buttons),
         ignored=ignored,

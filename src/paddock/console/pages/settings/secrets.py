@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from paddock.console.forms.request_form import SubmittedForm, read_form
 from paddock.console.page import Page, redirect_with_flash, render_page
+from paddock.core.action import with_sentence
 from paddock.core.errors import NotFound, OperatorError, PaddockError, Problem
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
@@ -179,5 +180,4 @@ def _secret_not_found(name: str) -> NotFound:
 
 
 def _not_saved_text(error: PaddockError) -> str:
-    hint = f" {error.hint}" if error.hint else ""
-    return f"It was not kept: {error.message}.{hint}"
+    return f"It was not saved: {error.message}. {with_sentence(error.hint, error.action)}".rstrip()

@@ -20,6 +20,7 @@ from paddock.config.knob_values import RejectedKnobValue, config_fields
 from paddock.config.local_file import read_entries
 from paddock.config.plugin_config import merge_config
 from paddock.config.settings import Settings
+from paddock.core.action import Action
 from paddock.core.errors import Invalid, NotFound, PluginError
 from paddock.core.events.plugin_runtime import PluginConfigValidationFailed
 from paddock.core.ids import Tenant, new_id
@@ -32,7 +33,6 @@ from paddock.host.plugins.logs.plugin_logs import PluginLogs
 from paddock.manifest.model import Manifest, RemoteRuntime
 from paddock.manifest.permissions import limit_to_kind
 from paddock.plugins.manage.enable import require_intact
-from paddock.plugins.manage.repair_text import tenant_option
 from paddock.plugins.store.node_files import ensure_local_files, find_environment
 from paddock.plugins.store.purge import plugin_folder
 from paddock.plugins.store.rows import versions_of
@@ -116,7 +116,7 @@ class LaunchPreparer:
             )
         except CageUnavailable as error:
             if error.error_code == "cage.path_missing":
-                error.hint += self.retry_hint(deployment)
+                error.action = self.retry_action(deployment)
             raise
         return StartSpec(cage, inputs.config)
 
@@ -130,14 +130,14 @@ class LaunchPreparer:
         rows = store.database.read(lambda tx: versions_of(tx, deployment.name))
         row = next((row for row in rows if row.digest == deployment.key.digest), None)
         if row is None:
-            raise NotFound(f"{deployment.name} was uninstalled meanwhile", code="plugin.not_found")
+            raise NotFound(f"{deployment.name} was removed meanwhile", code="plugin.not_found")
         require_intact(store, row)
         try:
             config = self.effective_config(store, manifest)
         except Invalid as error:
             self._record_invalid(store, manifest, error)
-            fields = f"paddock plugin configure {manifest.name}{tenant_option(store.tenant)}"
-            error.hint = error.hint or f"its fields: {fields}{self.retry_hint(deployment)}"
+            error.hint = error.hint or "set its configuration fields, then enable it again"
+            error.action = error.action or Action.of("plugin.configure", plugin=manifest.name, tenant=store.tenant)
             raise
         inputs = self.build_inputs(
             store, deployment, ensure_local_files(store, row), config, find_environment(store, row)
@@ -188,9 +188,9 @@ class LaunchPreparer:
         )
         return replace(cage, tenant=deployment.key.tenant)
 
-    def retry_hint(self, deployment: Deployment) -> str:
-        """Return the end of a hint for problems of this machine: calls do not retry a start that was rejected."""
-        return f"; then: paddock plugin enable {deployment.name}{tenant_option(deployment.key.tenant)}"
+    def retry_action(self, deployment: Deployment) -> Action | None:
+        """Return what to do once a problem of this machine is fixed: calls do not retry a start that was rejected."""
+        return Action.of("plugin.enable", plugin=deployment.name, tenant=deployment.key.tenant)
 
     def cage_places(self, tenant: Tenant, plugin: str) -> GrantRoots:
         """Return the root of `config:` paths: a folder of the plugin's own. Project roots come with sessions."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from paddock.config.variables import SECRET_PREFIX
+from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
 from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime, RemoteRuntime
 from paddock.plugins.store.store import PluginStore
@@ -47,8 +48,8 @@ def substitute_references(manifest: Manifest, config: Mapping[str, Any], root: s
             return root
         value = config.get(field)
         if value is None:
-            hint = f"paddock plugin configure {manifest.name}"
-            missing[field] = Problem(field, "has no value, and what the plugin runs with refers to it", hint)
+            configure = Action.of("plugin.configure", plugin=manifest.name, field=field)
+            missing[field] = Problem(field, "has no value, but the plugin's command refers to it", action=configure)
             return ""
         return str(value).lower() if isinstance(value, bool) else str(value)
 

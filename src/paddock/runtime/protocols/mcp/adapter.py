@@ -144,7 +144,7 @@ class McpAdapter:
         data: Any = error.fault.data if error.fault is not None else None
         status = cast("dict[str, Any]", data).get("http_status") if isinstance(data, dict) else None
         if status in (401, 403):
-            hint = "give it the credentials that it wants in its headers; see its documentation"
+            hint = "set the credentials that it needs in its headers; see its documentation"
             return HandshakeRejection("remote.unauthorized", error.reason, event, hint)
         return HandshakeRejection("protocol_violation", error.reason, event)
 

@@ -126,7 +126,7 @@ async def response_error(response: ClientResponse) -> RpcError:
 
 def status_error(status: int) -> RpcError:
     """Build the error of a bare HTTP status."""
-    texts = {401: "the server wants to know who asks", 403: "the server does not let us in"}
+    texts = {401: "the server requires authentication", 403: "the server rejects the credentials"}
     code = METHOD_NOT_FOUND if status in (404, 405) else NO_ANSWER_CODE
     return RpcError(code, texts.get(status, f"the server answered with status {status}"), _status_data(status))
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from paddock.core.action import Action
 from paddock.core.errors import PluginError
 from paddock.core.ids import PluginName
 from paddock.core.printable import printable
@@ -19,20 +20,19 @@ _NO_EFFECT_KEY: Final = f"paddock/{NO_EFFECT}"  # in `_meta`, which the protocol
 _CAGE_ERROR_HINTS: Final = (
     (
         re.compile(r"outside (?:of )?(?:the )?allowed director", re.IGNORECASE),
-        "it was told which folders are its own; give it one more: {more}",
+        "it uses only the folders in its arguments; {more}",
         "write:fs:FOLDER",
-        "--arg FOLDER ",
+        "FOLDER",
     ),
     (
         re.compile(r"\b(?:EROFS|EACCES)\b|read-?only (?:file ?system|database)|permission denied", re.IGNORECASE),
-        "it may write only where it was granted, which 'paddock plugin show {0}' shows; give it a folder, "
-        "and tell it to write there: {more}",
+        "it may write only to the paths that it was granted; {more}, and configure it to write there",
         "write:fs:FOLDER",
         "",
     ),
     (
         re.compile(r"\bENOENT\b|no such file or directory", re.IGNORECASE),
-        "it sees only the files it was granted, which 'paddock plugin show {0}' shows; show it more: {more}",
+        "it sees only the files that it was granted; {more}",
         "read:fs:FOLDER",
         "",
     ),
@@ -43,7 +43,7 @@ _CAGE_ERROR_HINTS: Final = (
             r"|connection (?:issue|error|refused)|connection attempts failed",
             re.IGNORECASE,
         ),
-        "it reaches only the hosts it was granted, which 'paddock plugin show {0}' shows; give it one: {more}",
+        "it reaches only the hosts that it was granted; {more}",
         "net:HOST:PORT",
         "",
     ),
@@ -67,7 +67,7 @@ def parse_call_result(
     """
     response = cast("dict[str, Any]", raw) if isinstance(raw, dict) else None
     if response is None or response.get("resultType", "complete") != "complete":
-        raise _malformed_error(plugin, spec, "its answer is no result")
+        raise _malformed_error(plugin, spec, "its answer is not a result")
     result = {key: value for key, value in response.items() if key not in _PROTOCOL_KEYS}
     if spec.form in _RESULT_KEYS:
         if _RESULT_KEYS[spec.form] not in result:
@@ -75,13 +75,15 @@ def parse_call_result(
         return result
     content = result.setdefault("content", [])
     if not isinstance(content, list):
-        raise _malformed_error(plugin, spec, "the content of its answer is no list")
+        raise _malformed_error(plugin, spec, "the content of its answer is not a list")
     if response.get("isError") is True:
         error_text = _error_text(cast("list[Any]", content))
+        hint, action = _cage_advice(plugin, error_text, declares_for_itself=declares_for_itself)
         raise PluginError(
             error_text or "the tool failed and gave no reason",
             code="tool.failed",
-            hint=_hint(plugin, error_text, declares_for_itself=declares_for_itself),
+            hint=hint,
+            action=action,
             details={**result, "plugin": plugin, NO_EFFECT: _declares_no_effect(response)},
         )
     return result
@@ -100,20 +102,21 @@ def _error_text(content: list[Any]) -> str:
     return printable(" ".join(text for text in texts if isinstance(text, str)).strip(), MAX_MESSAGE_CHARS)
 
 
-def _hint(plugin: PluginName, error_text: str, *, declares_for_itself: bool) -> str:
-    """Return a hint if the tool failed because of its cage, of which its server knows nothing."""
+def _cage_advice(plugin: PluginName, error_text: str, *, declares_for_itself: bool) -> tuple[str, Action | None]:
+    """Return a hint and an action if the tool failed because of its cage, of which its server knows nothing."""
     for pattern, hint, capability, argument in _CAGE_ERROR_HINTS:
         if pattern.search(error_text):
-            command = f"paddock plugin upgrade {plugin}"
-            grant_command = f"{command} {argument}--capability {capability}"
-            declare_advice = f"declare {capability} in its manifest, give that a new version, then: {command}"
-            return hint.format(plugin, more=declare_advice if declares_for_itself else grant_command)
-    return ""
+            if declares_for_itself:
+                more = f"declare {capability} in a new version of its manifest"
+                return hint.format(more=more), Action.of("plugin.upgrade", plugin=plugin)
+            grant = Action.of("plugin.upgrade", plugin=plugin, argument=argument, capabilities=(capability,))
+            return hint.format(more=f"grant it {capability}"), grant
+    return "", None
 
 
 def _malformed_error(plugin: PluginName, spec: CallableSpec, reason: str) -> PluginError:
     return PluginError(
-        f"{plugin} answered {printable(spec.name)} in a way that the protocol does not know: {reason}",
+        f"{plugin} answered {printable(spec.name)} with an invalid MCP result: {reason}",
         code="tool.malformed_result",
         hint="the server's author has to mend it",
         details={"plugin": plugin},

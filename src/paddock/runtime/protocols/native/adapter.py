@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 from paddock.capabilities.artifacts.address import find_digests
 from paddock.capabilities.pipes.channel import PipeChannel
 from paddock.capabilities.request import CapabilityRequest, EarlyAnswer
+from paddock.core.action import Action
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound, TimedOut
 from paddock.core.events.contracts import PluginInitializeTimeout
@@ -153,8 +154,9 @@ class NativeAdapter:
             raise to_paddock_error(name, rpc_error) from None
         except TimeoutError:
             raise TimedOut(
-                f"{name} did not take {message.method} within {CONFIG_TIMEOUT_S:g} s",
-                hint="it gets the new values when it starts again: paddock plugin enable",
+                f"{name} did not answer {message.method} within {CONFIG_TIMEOUT_S:g} s",
+                hint="it gets the new values at its next start",
+                action=Action.of("plugin.enable", plugin=name, tenant=self._deployment.key.tenant),
                 details={"plugin": name},
             ) from None
 
