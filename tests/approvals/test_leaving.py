@@ -72,7 +72,7 @@ async def test_what_is_open_of_a_person_ends_with_them(office: Office, other: di
     assert [await state_of(office, one) for one in (waits, approved)] == [ApprovalState.VOIDED, ApprovalState.VOIDED]
     assert await state_of(office, of_somebody_else) is ApprovalState.PENDING
     assert office.heard.types().count("approval.ended") == 2
-    with pytest.raises(Conflict, match="is gone"):
+    with pytest.raises(Conflict, match="was removed"):
         await office.desk.approve("default", waits.id, ANN)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from paddock.core.action import Action
 from paddock.core.errors import Denied
 from paddock.core.events.capabilities import PluginAsked, PluginCapabilityDenied
 from paddock.manifest.model import PluginKind
@@ -112,7 +113,7 @@ async def test_a_rule_of_ones_own_can_take_back_what_was_granted_by_who_stands_b
     async with open_stage(tmp_path, rules=rule) as stage:
         error = await stage.refused(plugin(), "cache.get", key="k")
         assert error.message == "notes may not ask for cache.get: The text of strangers."
-        assert error.hint == "paddock policy show strangers"
+        assert error.action == Action.of("policy.show", rule="strangers")
         assert error.details["policies"] == ["strangers"]
 
         assert await stage.ask(plugin(tier="verified"), "cache.get", key="k")

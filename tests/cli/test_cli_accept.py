@@ -110,7 +110,7 @@ def test_of_several_that_wait_each_is_asked_about_unless_all_are_meant(files: Pa
 
 def test_what_is_bad_or_unknown_is_told_and_nothing_is_accepted(files: Paddock) -> None:
     bad = files("plugin", "accept", "files", "bad", "--yes", "--json", code=7)
-    assert (bad.error["code"], bad.error["hint"]) == ("tool.bad", "mend the schema")
+    assert (bad.error["code"], bad.error["hint"]) == ("tool.bad", "fix the schema")
     assert files("plugin", "accept", "files", "absent", "--json", code=3).error["code"] == "definition.not_found"
     assert files("plugin", "accept", "nobody", "--json", code=3).error["code"] == "plugin.not_found"
 

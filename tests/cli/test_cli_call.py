@@ -112,9 +112,9 @@ def test_all_mistakes_in_the_parameters_are_told(caller: Paddock) -> None:
 def test_a_plugin_that_dies_fails_the_call_with_exit_code_7_and_says_why(caller: Paddock) -> None:
     said = caller("call", "parrot.die", "--json", code=7)
 
-    why = "it ended with exit status 3; its last words: about to die"
+    why = "it ended with exit status 3; its last log line: about to die"
     assert said.error["message"] == f"parrot ended before it answered: {why}"
-    assert said.error["hint"] == "see what it wrote: paddock plugin logs parrot"
+    assert said.error["action"] == {"kind": "plugin.logs", "arguments": {"plugin": "parrot"}}
     caller("plugin", "enable", "parrot")
     assert caller("call", "parrot.say", "-p", '{"text": "well again"}').json["said"] == "well again"
 
@@ -124,7 +124,7 @@ def test_a_handler_that_raises_is_named_and_what_it_raised_is_in_the_log(caller:
     said = caller("call", "parrot.burn", "--json", code=7)
 
     assert said.error["message"] == "parrot failed (KeyError)"
-    assert said.error["hint"] == "see what it wrote: paddock plugin logs parrot"
+    assert said.error["action"] == {"kind": "plugin.logs", "arguments": {"plugin": "parrot"}}
     assert "KeyError: 'seconds'" in caller("plugin", "logs", "parrot").out
 
 
@@ -189,7 +189,7 @@ def test_a_disabled_plugin_is_not_called(tmp_path: Path) -> None:
 
     refused = paddock("call", "parrot.say", "-p", '{"text": "hi"}', "--json", code=3).error
     assert refused["code"] == "plugin.not_enabled"
-    assert refused["hint"] == "enable it: paddock plugin enable parrot"
+    assert refused["action"] == {"kind": "plugin.enable", "arguments": {"plugin": "parrot"}}
 
 
 def test_a_plugin_that_is_one_callable_is_named_once_where_its_parameters_are_wrong(

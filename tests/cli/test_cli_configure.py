@@ -77,7 +77,10 @@ def secrets(paddock: Paddock) -> list[tuple[str, int]]:
 
 def test_the_line_that_a_refused_enable_prints_makes_it_work(weather: Paddock) -> None:
     refused = weather.quickly("plugin", "enable", "weather", "--json", code=6)
-    assert refused.error["errors"][0]["hint"] == "paddock plugin configure weather api_key"
+    assert refused.error["errors"][0]["action"] == {
+        "kind": "plugin.configure",
+        "arguments": {"plugin": "weather", "field": "api_key"},
+    }
     said = configure(weather, "weather", "api_key", stdin="hunter2\n")
     assert "set api_key of weather" in said.err
     assert "hunter2" not in said.out + said.err

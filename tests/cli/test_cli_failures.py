@@ -13,11 +13,8 @@ from fixtures.parrot import parrot
 from paddock.host.wiring.one_shot import open_one_shot
 from paddock.plugins.manage.enable import disable
 
-WHY = "failed too often: it ended with exit status 3; its last words: going down"
-WAY = (
-    "if the plugin has to change, give it a new version and run: paddock plugin upgrade parrot; "
-    "after that, or if only this machine had to: paddock plugin enable parrot"
-)
+WHY = "failed too often: it ended with exit status 3; its last log line: going down"
+WAY = "if the plugin itself has to change, upgrade it to a new version first; then enable it"
 SERVER = """
 import json, sys
 for line in sys.stdin:
@@ -54,7 +51,7 @@ def test_one_that_was_given_up_says_so_everywhere_without_a_daemon(paddock: Padd
 
     listed = paddock("plugin", "list")
     assert listed.out.splitlines()[1].split()[:6] == ["parrot", "1.0.0", "disabled", "(given", "up)", "-"]
-    assert f"parrot was given up and is disabled: it {WHY} — {WAY}" in listed.err
+    assert f"parrot was given up and is disabled: it {WHY}\n  → {WAY}\n  → paddock plugin enable parrot\n" in listed.err
     assert "disabled (given up)" in paddock("plugin", "show", "parrot").out
     refused = paddock("call", "parrot.say", "-p", "{}", "--json", code=3).error
     assert (refused["code"], refused["message"]) == ("plugin.not_enabled", f"parrot is not enabled: it {WHY}")
@@ -107,7 +104,7 @@ def test_info_shows_why_it_died_last_and_how_often_while_the_next_process_runs(p
             paddock("call", "parrot.die", code=7)
             eventually(lambda: cells(paddock)[3] == "running", "it is not started again")
             shown = " ".join(paddock("plugin", "show", "parrot").out.split())
-            assert f"exit status 3; its last words: about to die; restarted {times}" in shown
+            assert f"exit status 3; its last log line: about to die; restarted {times}" in shown
             runtime = paddock("plugin", "show", "parrot", "--json").json["runtime"]
             assert (runtime["restarts"], runtime["last_failure"]["error_code"]) == (restarts, "plugin.crashed")
 
@@ -141,5 +138,5 @@ def test_a_server_with_a_manifest_of_its_own_is_given_a_file_by_that_manifest(
     refused = paddock("call", "server.look", "--json", code=7).error
 
     assert "declare" in refused["hint"] and "read:fs:" in refused["hint"]
-    assert "new version" in refused["hint"] and "paddock plugin upgrade server" in refused["hint"]
-    assert "--capability" not in refused["hint"]
+    assert "new version" in refused["hint"] and refused["action"]["kind"] == "plugin.upgrade"
+    assert refused["action"]["arguments"] == {"plugin": "server"}

@@ -43,7 +43,7 @@ def test_the_hint_of_a_plugin_whose_folder_is_missing_is_the_whole_way(paddock: 
     place = source / "nothere"
     paddock("plugin", "install", asking_for(source / "parrot", "1.0.0", place), "--yes")
     paddock("plugin", "enable", "parrot")
-    way = f"mkdir -p {place}; then: paddock plugin enable parrot"
+    way = f"→ mkdir -p {place}\n  → paddock plugin enable parrot"
     with daemon(paddock):
         assert way in paddock(*SAY, code=7).err
         assert way in paddock("plugin", "list").err

@@ -53,7 +53,7 @@ def warnings(paddock: Paddock, *scopes: str) -> list[tuple[int, str, str]]:
     file.chmod(0o600)
     said = paddock.quickly("policy", "check", "--json").json
     assert {one["path"] for one in said["warnings"]} <= {str(file)}
-    return [(one["line"], one["message"].partition(" speaks of ")[2], one.get("hint", "")) for one in said["warnings"]]
+    return [(one["line"], one["message"].partition(" names ")[2], one.get("hint", "")) for one in said["warnings"]]
 
 
 def test_check_warns_of_names_that_this_home_does_not_know_and_guesses_what_was_meant(paddock: Paddock) -> None:
@@ -70,17 +70,18 @@ def test_check_warns_of_names_that_this_home_does_not_know_and_guesses_what_was_
         'principal in Role::"zzz", action, resource)',
     )
 
-    unknown = "and this home knows none"
+    unknown = "which does not exist in this home"
     assert found == [
         (2, f"Group 'nite', {unknown}", "did you mean 'night'?"),
         (4, f"Callable 'native-notes.addnote', {unknown}", "did you mean 'native-notes.add_note'?"),
         (7, f"Plugin 'native-note', {unknown}", "did you mean 'native-notes'?"),
         (7, f"User 'anna', {unknown}", "did you mean 'user:anna'?"),
         (9, f"Role 'gest', {unknown}", "did you mean 'guest'?"),
-        (11, f"Role 'zzz', {unknown}", "nobody has it; give it: paddock user role add NAME zzz"),
+        (11, f"Role 'zzz', {unknown}", ""),
     ]
     said = paddock.quickly("policy", "check").err
-    assert "own.cedar (line 2): the rule r0 speaks of Group 'nite', and this home knows none" in said
+    assert "→ paddock user role add NAME zzz" in said
+    assert "own.cedar (line 2): the rule r0 names Group 'nite', which does not exist in this home" in said
     assert "✓" in said
 
 
@@ -256,7 +257,10 @@ def test_try_knows_what_is_installed_and_who_was_added(paddock: Paddock) -> None
 
     assert (said["decision"], said["roles"]) == ("deny", ["guest"])
     assert said["target"] == {"effects": ["db_write"], "tags": [], "flags": [], "installed": True}
-    assert said["would_change_it"][-1]["command"] == "paddock user role add ann member"
+    assert said["would_change_it"][-1]["action"] == {
+        "kind": "user.role.add",
+        "arguments": {"user": "ann", "role": "member"},
+    }
     paddock.quickly("policy", "try", "native-notes.add_note", "--as", "user:bob", code=3)
     assert "it offers: native-notes.add_note" in paddock.quickly("policy", "try", "native-notes.ad", code=3).err
 

@@ -395,7 +395,8 @@ def test_a_plugin_that_was_disabled_is_not_started_by_a_change(owner: Paddock, s
 
         assert "runtime" not in owner("plugin", "upgrade", "parrot", newer, "--yes", "--json").json
         refused = owner("call", "parrot.say", "-p", '{"text": "x"}', "--json", code=3).error
-        assert (refused["code"], refused["hint"]) == ("plugin.not_enabled", "enable it: paddock plugin enable parrot")
+        assert refused["code"] == "plugin.not_enabled"
+        assert refused["action"] == {"kind": "plugin.enable", "arguments": {"plugin": "parrot"}}
 
 
 # --- logs -------------------------------------------------------------------------------------------------------------

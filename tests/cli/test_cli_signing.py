@@ -182,7 +182,7 @@ def test_an_unsuitable_key_is_told_which_kind_is_needed(paddock: Paddock, source
     write_file(source / "rsa.pem", pem.decode()).chmod(0o600)
     for words in (["trust", source / "rsa.pub"], ["show", source / "rsa.pub"], ["show", source / "rsa.pem"]):
         said = paddock.quickly("key", *words, code=6)
-        assert "is a key of the kind RSA, and only Ed25519 keys are taken" in said.err
+        assert "is a key of type RSA, and only Ed25519 keys are supported" in said.err
         assert "ssh-keygen -t ed25519" in said.err
 
 

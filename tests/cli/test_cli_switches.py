@@ -191,7 +191,7 @@ def test_a_modified_plugin_never_loads_until_it_is_repaired(
     assert "paddock plugin repair notes" in said.err
     details = paddock.quickly("plugin", "show", "notes", "--json").json
     assert details["state"] == "modified"
-    assert "paddock plugin repair notes" in details["repair"]
+    assert details["repair_action"] == {"kind": "plugin.repair", "arguments": {"plugin": "notes"}}
     assert any(details["difference"].values())
     assert "paddock plugin repair notes" in paddock.quickly("plugin", "show", "notes").err
     refused = paddock.quickly("plugin", "enable", "notes", "--json", code=7)

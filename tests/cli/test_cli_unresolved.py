@@ -50,7 +50,7 @@ def test_a_call_whose_host_was_killed_is_in_doubt_until_somebody_says_what_becam
         assert paddock(*again, code=1).error["code"] == "effect.in_doubt"
         assert "the host that made it is gone" in paddock("call", "unresolved", "show", made).out
         explained = paddock("explain", made).out
-        assert "it may have happened, and nobody knows." in explained.splitlines()[0]
+        assert "its outcome is unknown." in explained.splitlines()[0]
         assert "whether it has happened is not known: the host that made it is gone; a person has to look" in explained
 
         said = paddock("call", "unresolved", "resolve", made, "--happened", "--result", '{"added": 1}')
@@ -218,7 +218,7 @@ def test_what_is_in_doubt_is_shown_with_its_key_with_how_it_is_found_out_and_aft
 
 
 def test_what_is_in_doubt_is_told_by_doctor_by_the_numbers_and_by_a_daemon_that_starts(falling: Paddock) -> None:
-    assert effects_of(falling)["found"] == "nothing is in doubt"
+    assert effects_of(falling)["found"] == "no call has an unknown outcome"
     with daemon(falling) as running:
         assert running.told(event="ready")["in_doubt"] == 0
         assert metric(running) == "0"
@@ -228,16 +228,13 @@ def test_what_is_in_doubt_is_told_by_doctor_by_the_numbers_and_by_a_daemon_that_
 
     found = effects_of(falling)
     assert (found["status"], found["code"]) == ("warn", "effect.in_doubt")
-    assert (found["found"], found["fix"]) == (
-        "1 call may have happened, and nobody knows",
-        "paddock call unresolved list",
-    )
+    assert (found["found"], found["fix"]) == ("1 call has an unknown outcome", "paddock call unresolved list")
     with falling.start("serve") as process:
         assert process.stderr is not None
         line = next(line for line in process.stderr if "nobody knows" in line)
         process.terminate()
         process.communicate()
-    assert line == "! 1 call may have happened, and nobody knows: paddock call unresolved list\n"
+    assert line == "! 1 call has an unknown outcome: paddock call unresolved list\n"
 
     falling.quickly("call", "unresolved", "resolve", call, "--happened")
     assert effects_of(falling)["status"] == "ok"

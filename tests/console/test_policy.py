@@ -137,7 +137,7 @@ def test_new_rules_with_a_mistake_are_told_with_their_line_and_the_old_ones_stay
         ("who=role:guest&other=lathe.cut&effect=db_write", "Denied", "had the role member"),
         ("who=user:ann&other=Gmail.SendEmail&effect=read_only", "Denied", "had enabled it and consented to it"),
         ("who=user:ann&other=Gmail.SendEmail&effect=read_only&consented=1", "Allowed", "members-may-call"),
-        ("who=user:gus&other=lathe.cut&effect=db_write", "Denied", "paddock user role add gus member"),
+        ("who=user:gus&other=lathe.cut&effect=db_write", "Denied", "Give the user gus the role member"),
     ],
 )
 def test_the_rules_are_asked_about_a_call_that_nobody_makes(
@@ -206,7 +206,7 @@ def test_a_decision_is_explained_with_its_rule_and_the_way_to_its_story(
     assert "<strong>user:ann</strong> called <strong>parrot.say</strong>" in page
     assert 'href="/policy#rule-parrots-are-asked-about"' in page
     assert f'href="/ledger/{call}"' in page
-    assert "somebody who may approve it says yes" in page
+    assert "an approver approves it" in page
 
     theirs = ann.get(f"/explain/{call}")
     assert theirs.status == 200

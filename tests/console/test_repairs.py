@@ -76,7 +76,7 @@ def a_doubt(page: Page) -> str:
     return page.url.rpartition("/")[2]
 
 
-CHANGED = "Somebody changed the files of sturdy"
+CHANGED = "The files of sturdy were modified"
 
 
 def test_changed_files_are_restored_with_a_button_and_the_repair_is_gone(browser: Browser, served: Daemon) -> None:
@@ -87,7 +87,7 @@ def test_changed_files_are_restored_with_a_button_and_the_repair_is_gone(browser
         change_files(served, "worse")
         page.goto("/plugins/sturdy")
         page.get_by_role("button", name="Restore its files").click()
-        expect(repair(page, CHANGED)).to_contain_text("are not the ones that were agreed to")
+        expect(repair(page, CHANGED)).to_contain_text("are not the ones that were consented to")
         repair(page, CHANGED).get_by_role("button", name="Restore its files").click()
 
         expect(page.get_by_role("status")).to_have_text("Fixed. It is gone from the list.")

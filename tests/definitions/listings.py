@@ -32,5 +32,5 @@ def fine(raw: Any) -> InvalidDefinition | None:
     return (
         None
         if isinstance(raw.get("inputSchema"), dict)
-        else InvalidDefinition("its inputSchema is no object", "mend the schema")
+        else InvalidDefinition("its inputSchema is no object", "fix the schema")
     )

@@ -13,6 +13,7 @@ from tests.definitions.listings import One, tool
 from tests.host.conftest import Home
 
 from paddock import Config, Host, open_host
+from paddock.core.action import Action
 from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName
 from paddock.ledger.entry import LedgerEntry
@@ -87,7 +88,7 @@ async def test_a_tool_that_changes_while_the_server_runs_is_refused_when_the_mee
         assert host.callables() == ("files.list_files",)
         changed = await refused(host, "files.read")
         assert isinstance(changed, Denied) and changed.error_code == "tool.quarantined"
-        assert changed.hint.endswith("paddock plugin accept files read")
+        assert changed.action == Action.of("plugin.accept", plugin="files", name="read")
         assert "new since" in (await refused(host, "files.send")).message
         assert (await host.plugins.inventory.list_all())[0]["waiting"] == 2
         lines = [entry["line"] for entry in await host.plugins.logs.read_last("files")]

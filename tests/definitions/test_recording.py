@@ -173,7 +173,7 @@ def test_what_cannot_be_used_cannot_be_accepted_and_says_what_would_mend_it(shel
 
     with pytest.raises(PluginError) as refused:
         accepted(shelf, "read")
-    assert (refused.value.error_code, refused.value.hint) == ("tool.bad", "mend the schema")
+    assert (refused.value.error_code, refused.value.hint) == ("tool.bad", "fix the schema")
     with pytest.raises(NotFound) as unknown:
         accept_definition(shelf.plugins, "notes", "tool", "absent", "sha256:1", "local:ann")
     assert unknown.value.error_code == "definition.not_found"

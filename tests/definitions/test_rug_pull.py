@@ -87,7 +87,7 @@ def test_a_tool_that_is_described_otherwise_at_the_next_start_is_refused_shown_a
 
     refused = paddock("call", "files.read", "--params", PATH, "--json", code=5)
     assert refused.error["code"] == "tool.quarantined"
-    assert refused.error["hint"].endswith("paddock plugin accept files read")
+    assert refused.error["action"] == {"kind": "plugin.accept", "arguments": {"plugin": "files", "name": "read"}}
     paddock("call", "files.change")  # the others go on
 
     screen = paddock.on_terminal("plugin", "accept", "files", "read", answers=["y"])

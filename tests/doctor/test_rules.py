@@ -41,7 +41,7 @@ def test_rules_that_can_be_used_are_counted(paddock: Paddock) -> None:
     found = looked(paddock)
 
     assert found["status"] == "ok"
-    assert found["found"].endswith("hold, 1 of them your own")
+    assert found["found"].endswith("rules loaded (1 custom)")
 
 
 def test_rules_with_a_mistake_are_a_failure_with_its_line_and_what_to_type(paddock: Paddock) -> None:
@@ -51,7 +51,7 @@ def test_rules_with_a_mistake_are_a_failure_with_its_line_and_what_to_type(paddo
 
     assert (found["status"], found["code"], found["fix"]) == ("fail", "policy.invalid", "paddock policy check")
     assert found["details"][0].startswith(f"{file} (line 2): there is no action 'anyCal'")
-    assert "every call is refused" in found["why"]
+    assert "every call is denied" in found["why"]
 
 
 def test_rules_that_others_can_write_are_a_failure(paddock: Paddock) -> None:

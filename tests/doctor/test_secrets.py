@@ -97,7 +97,8 @@ def test_what_a_plugin_refers_to_and_is_not_set_is_named_by_every_command_withou
 
     assert [one["code"] for one in enabled["warnings"]] == ["config.variable_unset"]
     assert refused["message"].endswith(UNSET)
-    assert refused["hint"] == "its fields: paddock plugin configure parrot; then: paddock plugin enable parrot"
+    assert refused["hint"] == "set its configuration fields, then enable it again"
+    assert refused["action"]["kind"] == "plugin.configure"
     assert (found["status"], found["code"], found["found"]) == ("warn", "config.variable_unset", UNSET)
     assert looked(replace(paddock, more={"PARROT_KEY": "hunter2"}), "configuration")["status"] == "ok"
 

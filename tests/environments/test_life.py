@@ -77,7 +77,7 @@ def test_a_directory_without_its_note_does_not_count_and_is_swept(paddock: Paddo
     (stranger / "lib").mkdir(parents=True)
     said = paddock.quickly("plugin", "enable", "tiny-server", "--json", code=6)
     [problem] = [one for one in said.error["errors"] if one["code"] == "environment.missing"]
-    assert problem["hint"] == "paddock plugin repair tiny-server"
+    assert problem["action"] == {"kind": "plugin.repair", "arguments": {"plugin": "tiny-server"}}
     assert not root.exists()
     assert not stranger.exists()
 

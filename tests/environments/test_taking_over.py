@@ -129,8 +129,8 @@ def test_a_registrys_description_is_installed_as_the_package_it_names(
     assert "run 'paddock import' on the file" in told
     paddock.quickly("plugin", "install", file.parent, "--yes")
     refused = paddock.quickly("plugin", "enable", "io-github-tests-tiny", "--json", code=6).error["errors"]
-    hint = "paddock plugin install npm:@tests/tiny-server@1.0.0 --name io-github-tests-tiny"
-    assert any(hint in one["hint"] for one in refused)
+    source = {"source": "npm:@tests/tiny-server@1.0.0", "name": "io-github-tests-tiny"}
+    assert any(one.get("action") == {"kind": "plugin.install", "arguments": source} for one in refused)
     paddock.quickly("plugin", "remove", "io-github-tests-tiny", "--yes")
 
     [done] = paddock.quickly("import", file, "--yes", "--json").json["imported"]

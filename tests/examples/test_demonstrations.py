@@ -43,7 +43,7 @@ def test_the_clock_fails_in_all_three_ways(running: Paddock) -> None:
     assert "LookupError" in running("call", "broken-clock.time", "-p", '{"city": "Paris"}', code=FAILED).err
     assert "it ended with exit status 1" in running("call", "broken-clock.wind", "-p", '{"turns": 10}', code=FAILED).err
     gone = running("call", "broken-clock.time", "-p", '{"city": "Tokyo"}', code=FAILED).err
-    assert "its last words: the spring is broken" in gone
+    assert "its last log line: the spring is broken" in gone
 
 
 def test_the_bundle_answers_as_an_mcp_server(running: Paddock) -> None:

@@ -156,7 +156,7 @@ async def test_rules_that_are_changed_hold_without_a_restart_and_broken_ones_do_
 async def test_a_plugin_of_another_tenant_is_not_there(office: Office) -> None:
     elsewhere = Principal(PrincipalId("user:zoe"), roles=frozenset({OPERATOR}), tenant=Tenant("acme"))
     async with office.open() as host:
-        with pytest.raises(NotFound, match=r"nothing called 'mail\.look' can be called"):
+        with pytest.raises(NotFound, match=r"there is no callable 'mail\.look'"):
             await host.call("mail.look", {}, context=made_by(elsewhere))
     assert office.done == []
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, Denied, NotFound, PluginError
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName
 from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
@@ -54,17 +55,17 @@ def test_a_quarantined_tool_is_found_by_every_name_it_has_and_says_what_to_type(
         assert isinstance(refusal, Denied)
         assert (refusal.error_code, refusal.details["tool"]) == ("tool.quarantined", "read")
         assert "it changed since it was accepted" in refusal.message
-        assert "paddock plugin accept files read" in refusal.hint
+        assert refusal.action == Action.of("plugin.accept", plugin="files", name="read")
     assert catalogue.names() == ()
 
 
 def test_a_bad_tool_says_what_would_mend_it_and_a_gone_one_that_it_is_gone() -> None:
-    bad = WithheldDefinition(DefinitionStatus.BAD, "its inputSchema is no object", "mend the schema").unavailable_error(
+    bad = WithheldDefinition(DefinitionStatus.BAD, "its inputSchema is no object", "fix the schema").unavailable_error(
         "files", "read"
     )
     gone = WithheldDefinition(DefinitionStatus.GONE, "the server lists it no more").unavailable_error("files", "read")
 
-    assert isinstance(bad, PluginError) and (bad.error_code, bad.hint) == ("tool.bad", "mend the schema")
+    assert isinstance(bad, PluginError) and (bad.error_code, bad.hint) == ("tool.bad", "fix the schema")
     assert isinstance(gone, NotFound) and gone.error_code == "tool.gone"
 
 

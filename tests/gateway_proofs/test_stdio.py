@@ -176,7 +176,7 @@ def test_the_example_asks_over_http_with_a_key_and_says_why_one_is_not_taken(ser
     done = listed(made["token"])
     assert done.stdout.split() == [COUNT, "slow-count__squares"], done.stderr
     served.paddock.quickly("apikey", "remove", made["id"], "--yes")
-    assert "this key is not taken here. ask whoever gave it to you" in listed(made["token"]).stderr
+    assert "invalid API key. ask an operator of this host" in listed(made["token"]).stderr
 
 
 def test_a_daemon_that_goes_away_is_told_of_and_the_talk_goes_on_with_the_next_one(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ async def test_a_plugin_that_crashes_is_unavailable_until_it_was_restarted(home:
         assert [http_status(failed), http_status(meanwhile)] == [502, 502]
         assert isinstance(meanwhile, Unavailable) and meanwhile.retryable
         assert (shown["state"], shown["failures"]) == ("crashed", 1)
-        assert shown["reason"] == "it ended with exit status 3; its last words: the sky fell"
+        assert shown["reason"] == "it ended with exit status 3; its last log line: the sky fell"
         assert await scene.host.call("other.do.it", {}) == {"well": True}
         await scene.runs_again()
     (crashed,) = told(home, "plugin.crashed")

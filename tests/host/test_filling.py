@@ -59,4 +59,4 @@ def test_every_field_without_a_value_is_named_with_the_line_to_type() -> None:
     with pytest.raises(Invalid) as refused:
         substitute_references(server(runtime), {}, "/", "/own")
     assert [problem.path for problem in refused.value.problems] == ["one", "two"]
-    assert "paddock plugin configure server" in refused.value.problems[0].hint
+    assert (action := refused.value.problems[0].action) and action.kind == "plugin.configure"

@@ -99,7 +99,7 @@ def test_whoever_watches_is_told_and_told_when_it_is_over(served: Daemon, disk: 
         assert "paddock_recording 0" in served.ask("GET", "/metrics").body
         (check,) = [one for one in served.paddock("doctor", "--json", code=1).json["checks"] if one["name"] == "daemon"]
         assert (check["status"], check["code"]) == ("fail", "store.full")
-        assert "no call is taken: there is no room left" in check["found"]
+        assert "it rejects calls: there is no room left" in check["found"]
     status = served.ask("GET", "/status").body
     assert (status["takes_calls"], status["troubles"]) == (True, [])
     assert "paddock_recording 1" in served.ask("GET", "/metrics").body

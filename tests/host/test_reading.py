@@ -16,6 +16,7 @@ from tests.supervision.stage import patiently
 from fixtures.butler import butler
 from fixtures.packages import osqr, write_file, write_json
 from paddock import Config, Host, open_host
+from paddock.core.action import Action
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied, Invalid, NotFound, PluginError
 from paddock.core.ids import PrincipalId, RequestId
@@ -102,7 +103,7 @@ async def test_a_new_document_is_read_at_once_and_a_prompt_that_changed_waits_fo
         with pytest.raises(Denied) as refused:
             await prompted(host, who="Ann")
         assert refused.value.error_code == "definition.quarantined"
-        assert refused.value.hint.endswith("paddock plugin accept butler greet")
+        assert refused.value.action == Action.of("plugin.accept", plugin="butler", name="greet")
         assert (await host.plugins.features.prompts("butler"))["prompts"] == []
 
         (changed,) = (

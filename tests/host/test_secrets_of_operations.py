@@ -13,6 +13,7 @@ from tests.host.conftest import Home
 from tests.host.test_undeclared_effects import recorded, tool
 
 from paddock import Config, open_host
+from paddock.core.action import Action
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import CallerError, PaddockError
@@ -105,7 +106,7 @@ async def test_a_call_that_lacks_secrets_is_refused_with_all_of_them_before_its_
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
         error = await refused(host, f"keeper.{called}", context=ann())
     assert (error.error_code, error.details["missing"]) == ("missing_secrets", ["shared", "token"])
-    assert "paddock secret set token" in error.hint
+    assert error.action == Action.of("secret.set", name="token")
     (ended,) = recorded(home, "call.ended")
     assert (ended["status"], ended["error_code"]) == ("refused", "missing_secrets")
     assert not recorded(home, "approval.requested"), "nobody was asked about what cannot be"
@@ -129,7 +130,7 @@ async def test_once_they_are_set_it_runs_and_each_operation_gets_them_from_where
     assert again == {"token": "of all", "shared": "Ann's too"}
     assert own == {"token": "Ann's", "shared": "Ann's too"}
     assert (lacks.details["missing"], other.details["missing"]) == (["token"], ["token"])
-    assert lacks.hint == "paddock secret set token --user ann"
+    assert lacks.action == Action.of("secret.set", name="token", user="ann")
     used = recorded(home, "secret.used")
     assert all(one["call_id"] for one in used)
     assert len(used) == len({(one["call_id"], one["secret"]) for one in used}) == 6

@@ -266,7 +266,7 @@ def test_a_call_is_explained_by_its_course(served: Daemon) -> None:
     (after,) = served.ask("GET", f"/calls/{made['approval']['approval']}/explanation").body["calls"]
 
     assert (before["status"], before["decision"], after["status"]) == ("pending_approval", "ask", "succeeded")
-    assert before["would_change_it"] == [{"change": "somebody who may approve it says yes", "outcome": "allowed"}]
+    assert before["would_change_it"] == [{"change": "an approver approves it", "outcome": "allowed"}]
     assert [rule["id"] for rule in after["rules"]] == ["sending-needs-a-yes"]
     said = [step["what"] for step in after["course"]]
     assert sum(step.startswith("a person was asked") for step in said) == 2  # the edited request is another one

@@ -279,7 +279,7 @@ def test_nobody_of_another_tenant_and_nothing_but_people_is_signed_in(peopled: P
     key = peopled.keys["ann"].split("_")[1]
 
     for who in ("acme/user:ann", "acme/user:zoe", "agent:ann", "plugin:parrot", f"key:{key}"):
-        assert "who signs in" in paddock.quickly("login", "--user", who, code=6).err, who
+        assert "who can sign in" in paddock.quickly("login", "--user", who, code=6).err, who
 
 
 def test_what_was_decided_is_explained_to_whoever_made_a_call_or_whose_key_did(peopled: Peopled) -> None:

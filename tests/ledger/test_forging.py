@@ -9,6 +9,7 @@ import orjson
 import pytest
 from tests.ledger.chains import Chain, new_chain
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError
 from paddock.ledger.entry_hash import COLUMNS, SealedEntry, commit_personal, entry_hash
 from paddock.ledger.read.entries import find_entries, list_recent
@@ -111,7 +112,7 @@ async def test_a_row_that_holds_no_text_is_named_and_tells_whoever_looks_what_to
     for look in (chain.export, lambda: read_all(chain)):
         with pytest.raises(HostError) as said:
             look()
-        assert (said.value.error_code, said.value.hint) == ("ledger.broken", "paddock ledger verify names it")
+        assert (said.value.error_code, said.value.action) == ("ledger.broken", Action.of("ledger.verify"))
 
 
 async def test_rows_emptied_by_hand_are_found_whatever_a_forged_entry_says_of_rows_to_come(

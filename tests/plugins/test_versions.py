@@ -6,6 +6,7 @@ import pytest
 
 from fixtures.packages import native
 from fixtures.shelves import Shelf
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, NeedsConsent, NotFound, PluginError
 from paddock.plugins.install.commit import commit_install
 from paddock.plugins.install.consent import full_consent
@@ -181,7 +182,7 @@ def test_a_pinned_version_that_was_removed_is_told_with_what_to_do(shelf: Shelf)
     with pytest.raises(PluginError) as refused:
         resolve_plugin(shelf.plugins, "notes")
     assert refused.value.error_code == "plugin.pinned_version_removed"
-    assert "paddock plugin pin notes --off" in refused.value.hint
+    assert refused.value.action == Action.of("plugin.unpin", plugin="notes")
     assert [one.state for one in list_plugins(shelf.plugins)] == ["version missing"]
     unpin_version(shelf.plugins, "notes")
     assert in_use(shelf) == "1.1.0"

@@ -19,7 +19,7 @@ from paddock.store.database import Transaction
 
 def test_the_default_tenant_exists_always_and_cannot_be_removed(office: Office) -> None:
     assert [one.name for one in office.read(list_tenants)] == ["default", "acme"]
-    with pytest.raises(OperatorError, match="stays"):
+    with pytest.raises(OperatorError, match="cannot be removed"):
         office.change(lambda change: remove_tenant(change, "default"), "default")
 
 
@@ -40,7 +40,7 @@ ROWS = {
         "grants",
         {"plugin": "notes", "enabled": 1, "capabilities": "[]", "digest": "", "changed_at": ""},
     ),
-    "entries in the record": (
+    "ledger entries": (
         "ledger",
         {"seq": 1, "id": "evt_1", "at": "", "type": "", "facts": "", "hash": b""},
     ),
@@ -64,7 +64,7 @@ def test_a_tenant_that_something_belongs_to_stays_and_says_what_to_do(office: Of
         office.change(lambda change: remove_tenant(change, "beta"), "default")
 
     assert refused.value.message == f"the tenant beta still has {kept} (1)"
-    assert "paddock" in refused.value.hint
+    assert refused.value.hint and refused.value.action is not None
 
 
 def test_people_are_kept_with_their_roles_and_everything_is_told(office: Office) -> None:

@@ -36,10 +36,10 @@ def why(root: Path, files: Mapping[str, str], target: str = "plug:Plugin", **mor
         ({"plug.py": FINE}, "plug:Plugn", "the entry point plug:Plugn is not in the package: plug has no Plugn"),
         ({"plug.py": "class Plugin: pass"}, "plug:Plugin", "plug:Plugin has no execute(params, context, host)"),
         ({"plug.py": "import yaml_not_there"}, "plug:Plugin", "its Python module yaml_not_there cannot be imported"),
-        ({"plug.py": "def broken(:"}, "plug:Plugin", "its code cannot be read: invalid syntax"),
+        ({"plug.py": "def broken(:"}, "plug:Plugin", "its code cannot be parsed: invalid syntax"),
         ({"plug.py": "open('/nowhere/at-all')"}, "plug:Plugin", "it looked for /nowhere/at-all"),
-        ({"plug.py": "raise ValueError('bad luck')"}, "plug:Plugin", "its last words: ValueError: bad luck"),
-        ({"plug.py": "import sys; sys.exit('stopping')"}, "plug:Plugin", "its last words: SystemExit: stopping"),
+        ({"plug.py": "raise ValueError('bad luck')"}, "plug:Plugin", "its last log line: ValueError: bad luck"),
+        ({"plug.py": "import sys; sys.exit('stopping')"}, "plug:Plugin", "its last log line: SystemExit: stopping"),
     ],
     ids=lambda value: value if isinstance(value, str) and " " not in value else None,
 )

@@ -53,4 +53,4 @@ async def test_a_secret_that_is_not_set_or_is_a_persons_is_named(home: Home) -> 
         entries = database.read(lambda tx: list_recent(tx, plugin="parrot"))
     told = [entry.data["errors"] for entry in entries if entry.type == "plugin.config_validation_failed"]
     assert refused.value.details["reason_code"] == "config.variable_unset"
-    assert told == [['plugins."parrot".api_key: the secret parrot.key is not set — paddock secret set parrot.key']]
+    assert told == [['plugins."parrot".api_key: the secret parrot.key is not set — Set the secret parrot.key.']]

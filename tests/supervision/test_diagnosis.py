@@ -32,7 +32,7 @@ def why(*stderr: str, code: int | None = 1, answered: bool = True, **ended: obje
         (
             "ImportError: cannot import name 'x' from 'y'",
             "an import failed: cannot import name",
-            "bring what it imports",
+            "include everything that it imports",
         ),
         ("Error: Cannot find module 'express'", "its Node module express", "npm install"),
         (
@@ -61,8 +61,8 @@ def why(*stderr: str, code: int | None = 1, answered: bool = True, **ended: obje
             "read:fs:/srv/x/server.py",
         ),
         ("Error: Cannot find module '/srv/x/server.js'", "it looked for /srv/x/server.js", "read:fs:/srv/x/server.js"),
-        ("PermissionError: [Errno 13] Permission denied: '/root/.ssh/id'", "it may not use", "leave it closed"),
-        ("SyntaxError: invalid syntax", "its code cannot be read: invalid syntax", "older than it needs"),
+        ("PermissionError: [Errno 13] Permission denied: '/root/.ssh/id'", "it may not use", "do not grant it"),
+        ("SyntaxError: invalid syntax", "its code cannot be parsed: invalid syntax", "older than it needs"),
         ("MemoryError", "it ran out of memory", "limits.memory_mb"),
         ("socket.gaierror: [Errno -3] Temporary failure", "a host that it was not granted", "net:HOST:PORT"),
     ],
@@ -96,31 +96,31 @@ def test_code_that_cannot_be_read_is_named_with_its_file_and_line(error: str) ->
         '  File "/opt/x/helper.py", line 9, in <module>', '  File "/opt/x/main.py", line 3', "    def :", error
     )
 
-    assert diagnosis.reason.endswith(f"its code cannot be read: {words} (/opt/x/main.py, line 3)")
+    assert diagnosis.reason.endswith(f"its code cannot be parsed: {words} (/opt/x/main.py, line 3)")
     assert "older" not in diagnosis.hint
 
 
 @pytest.mark.parametrize(
     ("diagnosis", "reason"),
     [
-        (why(code=None, signal=9, cause="memory"), "it used more memory than it may"),
+        (why(code=None, signal=9, cause="memory"), "it exceeded its memory limit"),
         (
             why(code=None, signal=9, cause="memory", answered=False),
-            "it used more memory than it may, before it answered the handshake",
+            "it exceeded its memory limit, before it answered the handshake",
         ),
         (why(code=None, signal=9, cause="warden_lost"), "it was ended by the host (warden_lost)"),
         (why(code=None, signal=11), "it was ended by SIGSEGV"),
         (why(code=None, signal=31), "it was ended by SIGSYS"),
         (why(code=None, signal=50), "it was ended by signal 50"),
-        (why("bye", code=0), "it ended by itself; its last words: bye"),
+        (why("bye", code=0), "it ended by itself; its last log line: bye"),
         (why(code=4), "it ended with exit status 4; it wrote nothing to its log"),
         (
             why('{"level": "error", "time": "2026", "message": "the spring broke"}', code=4),
-            "it ended with exit status 4; its last words: the spring broke",
+            "it ended with exit status 4; its last log line: the spring broke",
         ),
-        (why('{"message": 5}', code=4), 'it ended with exit status 4; its last words: {"message": 5}'),
-        (why('{"message', code=4), 'it ended with exit status 4; its last words: {"message'),
-        (why("one", "two", "  ", code=4), "it ended with exit status 4; its last words: two"),
+        (why('{"message": 5}', code=4), 'it ended with exit status 4; its last log line: {"message": 5}'),
+        (why('{"message', code=4), 'it ended with exit status 4; its last log line: {"message'),
+        (why("one", "two", "  ", code=4), "it ended with exit status 4; its last log line: two"),
     ],
 )
 def test_how_a_process_ended_is_said_in_words(diagnosis: Diagnosis, reason: str) -> None:
@@ -156,7 +156,7 @@ def test_whatever_a_plugin_says_the_reason_is_one_printable_line(
             "read:fs:/srv/not-granted/data.csv",
             id="a missing file",
         ),
-        pytest.param("def :", "main.py, line ", "author has to mend it", id="broken code"),
+        pytest.param("def :", "main.py, line ", "author has to fix it", id="broken code"),
     ],
 )
 async def test_a_real_plugin_that_cannot_start_is_told_what_it_lacks(

@@ -43,7 +43,7 @@ async def test_a_plugin_that_crashes_in_a_call_fails_it_at_once_and_answers_the_
         await actor.call("do.it")
     assert failed.value.retryable
     status, crashed = await fallen(actor)
-    assert status.reason == "it ended with exit status 3; its last words: the sky fell"
+    assert status.reason == "it ended with exit status 3; its last log line: the sky fell"
     assert crashed == PluginCrashed(name="actor", exit_code=3, signal=None, last_stderr=("the sky fell",))
     assert [returned.success for returned in told(stage, PluginMethodReturned)] == [False]
     with pytest.raises(Unavailable, match="it is being restarted") as waiting:
@@ -116,7 +116,7 @@ async def test_a_plugin_that_somebody_kills_is_started_again_within_its_pause(st
         pytest.param("os.kill(os.getpid(), signal.SIGSEGV)", None, 11, "it was ended by SIGSEGV", id="by a fault"),
         pytest.param("os.abort()", None, 6, "it was ended by SIGABRT", id="by its own hand"),
         pytest.param(
-            'raise OSError("x" * 9999)', 1, None, "it ended with exit status 1; its last words: OSError", id="e"
+            'raise OSError("x" * 9999)', 1, None, "it ended with exit status 1; its last log line: OSError", id="e"
         ),
     ],
 )

@@ -33,7 +33,7 @@ async def test_a_plugin_that_ends_before_it_answers_tells_its_last_words_and_is_
     actor = stage.actor('sys.exit("no licence was found")')
     status, crashed = await fallen(actor)
     assert status.reason == (
-        "it ended with exit status 1 before it answered the handshake; its last words: no licence was found"
+        "it ended with exit status 1 before it answered the handshake; its last log line: no licence was found"
     )
     assert crashed == PluginCrashed(name="actor", exit_code=1, signal=None, last_stderr=("no licence was found",))
     assert status.failures == 1
@@ -56,7 +56,7 @@ async def test_a_plugin_that_ends_content_without_having_read_anything_is_told_t
 async def test_a_program_that_speaks_no_json_and_ends_is_told_what_its_output_is_for(stage: Stage) -> None:
     status, _ = await fallen(stage.actor('print("usage: main.py [--serve]")'))
     assert status.reason == (
-        "it ended without answering; it wrote to stdout what is no JSON-RPC: 'usage: main.py [--serve]'"
+        "it ended without answering; it wrote text to stdout that is not JSON-RPC: 'usage: main.py [--serve]'"
     )
     assert "standard error" in status.hint
 

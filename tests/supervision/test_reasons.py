@@ -33,7 +33,8 @@ async def test_what_a_plugin_prints_instead_of_a_handshake_is_in_its_log_and_in_
         status = await actor.until(PluginState.FAILED)
     assert stage.audience.lines == ["[stdout] Hello from my plugin!"]
     assert status.reason == (
-        "it did not answer the handshake within 10 s; it wrote to stdout what is no JSON-RPC: 'Hello from my plugin!'"
+        "it did not answer the handshake within 10 s; it wrote text to stdout that is not JSON-RPC:"
+        " 'Hello from my plugin!'"
     )
     assert "standard error" in status.hint
 
@@ -62,7 +63,7 @@ async def test_a_plugin_that_uses_too_much_memory_in_a_call_is_told_how_much_it_
     actor = stage.actor(on_call("hoard = []", "while True: hoard.append(bytearray(1 << 20))"))
     with pytest.raises(Unavailable) as failed:
         await actor.call("do.it")
-    assert failed.value.message == "actor ended before it answered: it used more memory than it may (96 MB)"
+    assert failed.value.message == "actor ended before it answered: it exceeded its memory limit (96 MB)"
     assert "limits.memory_mb" in failed.value.hint
 
 
@@ -79,7 +80,7 @@ async def test_one_that_is_stopped_in_the_middle_of_a_call_was_asked_to(stage: S
     call = asyncio.ensure_future(actor.call("do.it"))
     await stage.audience.event(PluginMethodCalled)
     await stage.supervisor.close()
-    with pytest.raises(Unavailable, match="ended before it answered: it was asked to stop"):
+    with pytest.raises(Unavailable, match="ended before it answered: it was stopped"):
         await call
 
 
@@ -91,7 +92,7 @@ async def test_after_a_restart_its_last_failure_and_their_number_can_still_be_se
     status = actor.status
     assert (status.state, status.reason, status.restarts) == (PluginState.RUNNING, "", 1)
     assert status.last_failure is not None
-    assert status.last_failure.reason == "it ended with exit status 3; its last words: going down"
+    assert status.last_failure.reason == "it ended with exit status 3; its last log line: going down"
     assert status.last_failure.error_code == "plugin.crashed"
     assert status.last_failure.at < str(status.running_since)
 

@@ -35,7 +35,7 @@ async def test_the_last_fifty_lines_of_a_plugin_that_crashed_are_told_with_the_c
         await actor.call("do.it")
     status, crashed = await fallen(actor)
     assert crashed.last_stderr == (*(f"line {number}" for number in range(151, 200)), "end")
-    assert "its last words: end" in status.reason
+    assert "its last log line: end" in status.reason
     assert stage.audience.lines[-201:] == [*(f"line {number}" for number in range(200)), "end"]
 
 

@@ -198,7 +198,7 @@ async def test_whoever_loses_an_answer_to_the_call_of_another_is_told_so_and_to_
     with pytest.raises(Unavailable, match="another call was cancelled and did not stop, and this one ended") as lost:
         await second
     assert lost.value.retryable
-    assert "call again" in lost.value.hint
+    assert "repeat the call" in lost.value.hint
     assert (await actor.until(PluginState.CRASHED)).reason == "a cancelled call did not stop"
 
 

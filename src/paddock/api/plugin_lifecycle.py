@@ -181,7 +181,7 @@ class ActivationRoutes:
         context, name = await call_context(self._host, request), path_param(request)
         if not validated_body(request, ActivateBody)["user_confirmation"]:
             raise NeedsConsent(
-                f"nobody confirmed that {name} is to be activated",
+                f"the activation of {name} was not confirmed",
                 hint="show what it will do, and send `user_confirmation` true",
                 details={"plugin": name},
             )

@@ -132,5 +132,5 @@ def expire_request(unit: ApprovalTransaction, approval_id: str) -> Approval | No
     approval = store.find_request(unit.tx, unit.tenant, approval_id)
     if approval.state not in OPEN_STATES or approval.binding.expires_at > unit.now:
         return None
-    end_request(unit, approval, ApprovalState.EXPIRED, "nobody answered in time")
+    end_request(unit, approval, ApprovalState.EXPIRED, "it was not answered in time")
     return store.find_request(unit.tx, unit.tenant, approval_id)

@@ -278,7 +278,7 @@ class Approvals:
             for approval in overdue:
                 tenant = approval.binding.subject.tenant
                 consume.end_request(
-                    self._transaction(tx, tenant), approval, ApprovalState.EXPIRED, "nobody answered in time"
+                    self._transaction(tx, tenant), approval, ApprovalState.EXPIRED, "it was not answered in time"
                 )
             return overdue
 

@@ -215,7 +215,7 @@ def _from_environment(environ: Mapping[str, str], warnings: list[Problem]) -> It
             usable = [known for known, spec in _BY_VARIABLE.items() if not spec.reserved]
             if close := difflib.get_close_matches(name, usable, n=1, cutoff=0.8):
                 hint = f"did you mean {close[0]}?"
-                warnings.append(Problem(printable(name), "no setting goes by this name", hint, "config.unknown"))
+                warnings.append(Problem(printable(name), "there is no setting of this name", hint, "config.unknown"))
         elif environ[name]:
             yield _RawValue(
                 row, name, environ[name], SettingOrigin(SettingLayer.ENVIRONMENT, name), name, from_text=True
@@ -270,7 +270,7 @@ def _unknown_setting(where: str, key: str, line: int | None) -> Problem:
     parameters = [name for name, row in _BY_PARAMETER.items() if not row.reserved]
     close = difflib.get_close_matches(key, [*_USABLE, *parameters], n=1, cutoff=0.6)
     hint = f"did you mean {close[0]}?" if close else _known_names(key.partition(".")[0])
-    return Problem(where, "no setting goes by this name", hint, "config.unknown", line)
+    return Problem(where, "there is no setting of this name", hint, "config.unknown", line)
 
 
 def _known_names(group: str) -> str:

@@ -20,6 +20,6 @@ def require_scopes(plugin: str, callable_name: str, needed: Iterable[str], princ
         raise Denied(
             f"{plugin} {callable_name} is kept to callers with {', '.join(printable(one, 80) for one in missing)}",
             code="permission_denied",
-            hint="whoever gives out scopes can give you these",
+            hint="an operator can grant you these scopes",
             details={"plugin": plugin, "missing": missing},
         )

@@ -33,7 +33,7 @@ def dropped_lines_message(log_format: LogFormat) -> Callable[[int], str]:
     formatter: logging.Formatter = JsonLogFormatter() if log_format == "json" else TextLogFormatter()
 
     def format_line(count: int) -> str:
-        message = f"{count} lines lost here: nobody read them in time"
+        message = f"{count} lines lost here: they were not read in time"
         record = logging.LogRecord("paddock.log", logging.WARNING, "", 0, message, None, None)
         return formatter.format(record)
 

@@ -57,7 +57,7 @@ def reaction_text(request: DemoRequest, call: Mapping[str, Any]) -> str:
     if call["status"] == "succeeded":
         return f"Thank you! {request.label[0].upper()}{request.label[1:]} is done. Robin"
     if call["status"] == "in_doubt":
-        return f"Nobody knows whether {request.label} was done. I will ask around. Robin"
+        return f"It is unknown whether {request.label} was done. I will ask around. Robin"
     return f"Understood, {request.label} stays undone. Robin"
 
 

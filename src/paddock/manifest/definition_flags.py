@@ -24,8 +24,8 @@ class DefinitionFlag(StrEnum):
 
 
 FLAG_TEXT = {
-    DefinitionFlag.HIDDEN_CHARACTERS: "has characters that a model reads and nobody sees",
-    DefinitionFlag.HIDDEN_TEXT: "has text where nobody looks: in a comment, far to the right, far below",
+    DefinitionFlag.HIDDEN_CHARACTERS: "has invisible characters that a model reads",
+    DefinitionFlag.HIDDEN_TEXT: "has hidden text: in a comment, far to the right, or far below",
     DefinitionFlag.HIDDEN_INSTRUCTIONS: "gives orders to a model, as one does who does not want people to notice",
     DefinitionFlag.ENCODED_TEXT: "has text in a code that people cannot read",
     DefinitionFlag.NAMES_CREDENTIALS: "speaks of places where keys and passwords lie",

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import orjson
 
 from paddock import __version__
+from paddock.core.action import with_sentence
 from paddock.core.error_mapping import mcp_error, mcp_tool_result
 from paddock.core.errors import NeedsApproval, PaddockError
 from paddock.gate.catalogue.catalogue import CallTarget
@@ -91,7 +92,8 @@ def tool_failure(error: PaddockError, revision: ProtocolRevision) -> dict[str, A
     tool_content = error.details.get("content") if error.error_code == "tool.failed" else None
     if isinstance(tool_content, list) and tool_content:
         result["_meta"][ERROR_META_KEY]["details"].pop("content", None)
-        hint = [{"type": "text", "text": error.hint}] if error.hint else []
+        remedy = with_sentence(error.hint, error.action) if error.action else error.hint
+        hint = [{"type": "text", "text": remedy}] if remedy else []
         result["content"] = [*(_downgrade_block(block, revision) for block in cast("list[Any]", tool_content)), *hint]
     return complete_result(result, revision)
 
@@ -104,7 +106,7 @@ def tool_pending(pending: NeedsApproval, link: str, revision: ProtocolRevision) 
     lines = [
         pending.message,
         "Nothing has happened yet. The call is made as soon as a person says yes; it does not have to be made again.",
-        f"To answer, at a terminal: {pending.hint}",
+        f"To answer, in the console or at a terminal: {with_sentence(pending.hint, pending.action)}",
         f"What would be done, for whoever may answer and is signed in: {link}",
         f"Call id: {pending.details['call_id']}. The same call again gives its result once there is one.",
     ]

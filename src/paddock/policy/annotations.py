@@ -66,7 +66,7 @@ def read_annotations(source: RuleSource, policy: Mapping[str, Any]) -> tuple[Rul
     problems += _identity_problems(source, annotations)
     problems += _approval_problems(source, annotations, policy)
     if "public_text" in annotations and policy["effect"] != "forbid" and not can_be_approved(policy):
-        hint = "people are told why something is forbidden or asked about; of what is allowed they are told nothing"
+        hint = "callers get a reason only for calls that are denied or need approval, not for those that are allowed"
         problems.append(rule_problem(source, "@public_text has no effect here", hint, at="@public_text"))
     if problems:
         return RuleAnnotations(annotations.get("id") or "", annotations.get("text") or ""), problems
@@ -110,7 +110,7 @@ def _identity_problems(source: RuleSource, annotations: Mapping[str, str | None]
         hint = "lower case letters, digits, '-', '_' and '.', at most 100"
         problems.append(rule_problem(source, f"@id {annotations['id']!r} is no id", hint, at="@id"))
     if not (annotations.get("text") or "").strip():
-        hint = '@text("…") before it: what people are told when it decides'
+        hint = '@text("…") before it: the reason that people read when it decides'
         problems.append(rule_problem(source, "the rule has no @text", hint))
     return problems
 
@@ -138,7 +138,7 @@ def _approval_problems(
         hint = f"say which: @approval({APPROVAL_KINDS[2]!r})".replace("'", '"')
         problems.append(rule_problem(source, f"@{misplaced[0]} stands without @approval", hint, at=f"@{misplaced[0]}"))
     if annotations.get("approval") in ("confirmation", "consent"):
-        hint = 'the person the call is for answers it, and nobody else; write @approval("action") to have others asked'
+        hint = 'only the person that the call is for answers it; write @approval("action") to have others asked'
         problems += [
             rule_problem(source, f"@{name} has no effect on a {annotations['approval']}", hint, at=f"@{name}")
             for name in ("approvers", "quorum", "four_eyes")

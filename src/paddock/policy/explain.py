@@ -6,6 +6,7 @@ Remedies are found by trial: each aspect that could be different is changed by i
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
@@ -29,6 +30,9 @@ _APPROVAL_TEXT: Final = {
     "action": "an approver approves it",
     "gate": "an approver opens the gate",
 }
+
+_PERSON_NAME: Final = re.compile(r"[A-Za-z0-9._@+-]+")
+"""What a person can be called; other ids are of principals that no operator added."""
 
 
 class RemedyJson(TypedDict):
@@ -69,7 +73,7 @@ class Remedy:
 
     def action_lines(self, render: ActionRenderer) -> list[str]:
         """Format the action for a terminal, if there is one."""
-        return [f"      → {render(self.action)}"] if self.action else []
+        return [f"      → {printable(render(self.action), 300)}"] if self.action else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ def explain(
         return Explanation(who, describe_action(request), answer, decision.public_reason, (), (), decision.version)
     remedies = find_remedies(policy, request, decision)
     if described:
-        remedies = tuple(dataclasses.replace(remedy, command="") for remedy in remedies)
+        remedies = tuple(dataclasses.replace(remedy, action=None) for remedy in remedies)
     return Explanation(
         printable(str(request.principal)),
         describe_action(request),
@@ -243,7 +247,7 @@ def _principal_variations(request: PolicyRequest) -> Iterator[_Variation]:
 def _person_action(principal: PolicyPrincipal, kind: ActionKind, **arguments: str) -> Action | None:
     """Build an action about a registered person; None for all others, whose roles come from elsewhere."""
     id_kind, _, name = principal.id.partition(":")
-    if principal.type != "User" or id_kind != "user":
+    if principal.type != "User" or id_kind != "user" or _PERSON_NAME.fullmatch(name) is None:
         return None
     return Action.of(kind, user=name, tenant=principal.tenant, **arguments)
 
@@ -261,5 +265,5 @@ def _target_variations(rules: RuleSet, request: PolicyRequest, target: CallableT
     for tag in sorted(known_tags - traits.tags):
         yield _Variation(f"it had the tag {tag}", with_traits(tags=traits.tags | {tag}))
     if traits.signature in ("unsigned", "community-signed"):
-        text = "somebody whom this host trusts had signed it"
+        text = "a trusted key had signed it"
         yield _Variation(text, with_traits(signature="verified", tier="verified"))

@@ -342,7 +342,7 @@ def release_held_by(tx: Transaction, run: NodeRun) -> int:
 def _require_changed(changed: int, job: Job) -> None:
     if not changed:
         raise HostError(
-            f"{job.kind} {job.key} is not in these hands any more",
+            f"{job.kind} {job.key} lost its lease: another worker holds this job",
             code="queue.stale",
             details={"kind": job.kind, "epoch": job.holder.epoch},
         )

@@ -319,7 +319,7 @@ class ProcessRun:
                 )
             )
             await _wait_at_most(exited, _KILL_WAIT_S)
-            return PermanentFailure("protocol_violation", Diagnosis(reason, "the plugin's author has to mend it"))
+            return PermanentFailure("protocol_violation", Diagnosis(reason, "the plugin's author has to fix it"))
         return await self._report_crash(endpoint, exited, kill_reason)
 
     async def _report_crash(

@@ -99,7 +99,7 @@ class HandshakeRejection:
     code: str
     reason: str
     event: Event
-    hint: str = "the plugin's author has to mend it"
+    hint: str = "the plugin's author has to fix it"
 
 
 class HandshakeRejected(Exception):

@@ -345,7 +345,7 @@ def _not_served_error(key: InstanceKey, spec: CallableSpec) -> NotFound:
     return NotFound(
         f"{key.plugin} declares {spec.name} and does not serve it",
         code="method_not_found",
-        hint="the plugin's author has to mend it",
+        hint="the plugin's author has to fix it",
         details={"plugin": key.plugin},
     )
 

@@ -206,7 +206,7 @@ class PassphraseStore:
             raise OperatorError(
                 "the passphrase is not the one that secrets are sealed under",
                 code="secret.key",
-                hint="type it once more, or mend what secrets.passphrase_file holds; no other opens them",
+                hint="type it again, or correct the file of secrets.passphrase_file; no other passphrase opens them",
             )
         return key
 
@@ -281,7 +281,7 @@ def _call_keyring(method: str, name: str, *arguments: str) -> Any:
     except Exception as error:
         # Without its message and cause: they may contain the secret.
         reason = f"it answered {type(error).__name__}"
-        raise _unusable_key_error("the keyring", reason, "unlock it: it is that of whoever is logged in") from None
+        raise _unusable_key_error("the keyring", reason, "unlock it: it belongs to the logged-in user") from None
 
 
 def _unusable_key_error(source: str, reason: str, hint: str = "") -> PaddockError:

@@ -205,7 +205,7 @@ def _read_passphrase(file: Path, credentials: Path | None) -> Secret:
         text = content.decode().rstrip("\r\n")
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        hint = "secrets.passphrase_file names a file of text that whoever runs Paddock can read"
+        hint = "secrets.passphrase_file has to name a text file that the user of Paddock can read"
         raise OperatorError(
             f"the passphrase cannot be read from {file}: {reason}", code="secret.key", hint=hint
         ) from None

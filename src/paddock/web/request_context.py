@@ -67,7 +67,7 @@ async def _impersonated_principal(
 ) -> Principal:
     if caller.operator is None:
         raise Denied(
-            "only the operator at this machine acts as somebody else",
+            "only the operator at this machine may act as another principal",
             code="principal.not_yours",
             hint="leave Paddock-As out: you act as whom your credential proves",
         )

@@ -101,5 +101,5 @@ async def test_whoever_waited_too_long_for_work_is_told_to_look_since_nobody_mak
         again = await failure(call(host))
     assert (late.error_code, again.error_code) == ("call.in_progress_too_long", "effect.in_doubt")
     for told in (late, again):
-        assert "look whether it has, and say so" in told.hint
+        assert "check whether it happened, and record the outcome" in told.hint
     assert [one["asked"] for one in asked(works)[1:]] == list(range(1, times)), "none after its time was up"

@@ -20,7 +20,7 @@ from paddock.host.repairs.facts import (
     WebhookFacts,
     WrappingKeyFacts,
 )
-from paddock.host.repairs.repair import Repair, RepairButton, RepairCommand, Severity
+from paddock.host.repairs.repair import Repair, RepairButton, Severity
 from paddock.host.repairs.repair_service import detect_repairs, is_transient
 
 NOW = datetime(2030, 1, 31, 8, 0, tzinfo=UTC)
@@ -77,7 +77,7 @@ def test_a_plugin_that_needs_somebody_is_told_once_with_a_way_out(
     found = only(plugin(**facts))
 
     assert (found.kind, found.severity, actions(found)) == (kind, severity, pressed)
-    assert found.title.startswith(("notes", "Somebody changed the files of notes"))
+    assert found.title.startswith(("notes", "The files of notes were modified"))
     assert found.ways
 
 
@@ -85,7 +85,7 @@ def test_one_cause_is_one_repair() -> None:
     reason = "the files of notes 1.0.0 are not the ones you consented to: changed main.py"
     modified = only(plugin(state="modified", runtime="failed", reason=reason, code="plugin.modified", waiting=1))
     assert modified.kind == "plugin.modified"
-    assert modified.cause.endswith("agreed to: changed main.py.")
+    assert modified.cause.endswith("consented to: changed main.py.")
 
     unset = only(plugin(runtime="disabled", reason="no folder", code="config.missing", unfilled=("folder",)))
     assert unset.kind == "plugin.configuration"
@@ -189,10 +189,3 @@ def test_what_may_only_seem_to_be_gone_is_not_forgotten() -> None:
     assert is_transient("machine.limits:")
     assert not is_transient("plugin.modified:notes")
     assert not is_transient("plugin.given_up:notes")
-
-
-def test_a_hostile_name_stays_one_word_of_a_command() -> None:
-    found = only(replace(WELL, keys=(ApiKeyFacts("k", "", "ann; rm -rf ~", NOW.isoformat()),)))
-    assert [way.command for way in found.ways if isinstance(way, RepairCommand)] == [
-        "paddock apikey add 'ann; rm -rf ~'"
-    ]

@@ -208,7 +208,7 @@ def check_output_schema(name: str, target: CallableUnderTest, response: CheckedR
         return failed(name, f"it answered with an error ({response.code}): {message}", _hint_for_error(response.error))
     problems = target.output_errors(response.unwrapped)
     if problems:
-        return failed(name, f"the answer breaks its output schema: {problems[0]}", "mend the answer, or the schema")
+        return failed(name, f"the answer breaks its output schema: {problems[0]}", "fix the answer, or the schema")
     return None
 
 

@@ -91,7 +91,7 @@ def resolve_granted_path(
             f"grant {printable(resolved.real)} itself, or replace the link by what it leads to",
         )
     if filesystem.kind(resolved.real) == "special":
-        message = f"{declared} is a pipe, socket or device, at whose other end is somebody else"
+        message = f"{declared} is a pipe, socket or device, which connects to another process"
         raise _rejected(capability, "special_file", message, "grant a directory or a regular file")
     if resolved.real in _CAGE_PRIVATE:
         raise _rejected(

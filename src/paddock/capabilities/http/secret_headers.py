@@ -88,6 +88,6 @@ def _read_secret_header(header: str, value: dict[str, Any]) -> SecretHeader:
     secret_header = SecretHeader(header, text_param(value, "secret", max_chars=MAX_SECRET_NAME_CHARS), prefix)
     if cross_origin_headers(fill_secret_headers((), (secret_header,), {secret_header.secret: "x"})):
         raise invalid_param(
-            "headers", f"hold a secret in {header}, which others are told after a redirect", "use another one"
+            "headers", f"hold a secret in {header}, which a redirect would send to another host", "use another one"
         )
     return secret_header

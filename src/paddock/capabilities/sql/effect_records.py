@@ -105,7 +105,7 @@ def record_effect(run: RunSql, effect: EffectWrite) -> None:
         raise Conflict(
             "this call was given up: it counts as not made",
             code="storage.call_over",
-            hint="nothing was changed; whoever made the call may make it again",
+            hint="nothing was changed; the caller may repeat the call",
         )
     digest = None if effect.result is None else hash_of(orjson.loads(effect.result))
     values = (effect.call, effect.fence, effect.result, digest, effect.now)

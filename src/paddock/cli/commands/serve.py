@@ -89,8 +89,7 @@ def _running_plugins_text(event: dict[str, Any]) -> str:
 
 
 def _unknown_outcomes_text(count: int) -> str:
-    calls = "1 call" if count == 1 else f"{count:,} calls"
-    return f"{calls} may have happened, and nobody knows"
+    return "1 call has an unknown outcome" if count == 1 else f"{count:,} calls have an unknown outcome"
 
 
 class _ServeEventPrinter:

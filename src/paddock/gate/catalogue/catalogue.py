@@ -272,9 +272,10 @@ class Catalogue:
         if len(targets) > 1:
             plugins = " and ".join(sorted({target.key.plugin for target in targets}))
             raise Conflict(
-                f"{plugins} both have a callable that is called {name}",
+                f"{plugins} both have a callable {name}",
                 code="callable.ambiguous",
                 hint="disable one of them, or name plugin and callable apart: POST /plugins/PLUGIN/call/CALLABLE",
+                action=Action.of("plugin.disable", plugin=targets[-1].key.plugin, tenant=self._tenant),
             )
         return targets[0]
 

@@ -174,7 +174,7 @@ class Explainer:
         version, policies = event.get("policy_version"), tuple(event.get("policies") or ())
         rules = self._rules_of_version(version, policies)
         capability = event["capability"] or event["method"]
-        because = "The rules forbade it." if policies else f"Nobody granted it {capability}."
+        because = "The rules forbade it." if policies else f"It was not granted {capability}."
         return DenialExplanation(
             entry.id,
             event["name"],

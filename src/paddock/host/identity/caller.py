@@ -49,7 +49,7 @@ def require_interactive_person(principal: Principal) -> Principal:
     """
     if not principal.interactive:
         raise Denied(
-            f"{principal.id} is nobody who is signed in, and only people do this",
+            f"{principal.id} is not a signed-in person, and this needs one",
             code="auth.person_needed",
             hint="sign in at the console, or use the command line on the machine of the host",
         )

@@ -65,7 +65,7 @@ METRIC_FAMILIES = (
     MetricFamily("paddock_plugin_in_flight", "gauge", "Calls that it works on.", _PLUGIN_LABELS),
     MetricFamily("paddock_calls_running", "gauge", "Calls under way."),
     MetricFamily("paddock_calls_held", "gauge", "Calls that wait for a person."),
-    MetricFamily("paddock_calls_in_doubt", "gauge", "Calls that may have happened, and nobody knows.", ("tenant",)),
+    MetricFamily("paddock_calls_in_doubt", "gauge", "Calls that have an unknown outcome.", ("tenant",)),
     MetricFamily("paddock_ledger_waiting", "gauge", "Entries that wait to be written."),
     MetricFamily("paddock_ledger_lost", "gauge", "Entries that could not be kept."),
     MetricFamily("paddock_recording", "gauge", "Whether what happens can be recorded."),

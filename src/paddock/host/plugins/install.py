@@ -153,7 +153,7 @@ class InstallService:
             raise NotFound(
                 "there is no such installation, or not any more",
                 code="install.not_found",
-                hint="begin again: nothing was changed by one that nobody agreed to",
+                hint="begin again; without consent nothing was changed",
             )
         return job
 
@@ -175,7 +175,7 @@ class InstallService:
                 job.error = error
             except Exception as error:
                 _log.error("an installation of %s failed", job.what, exc_info=error)
-                job.error = HostError("this failed for a reason that nobody foresaw; the host's log has it")
+                job.error = HostError("this failed for an unexpected reason; see the host's log")
             finally:
                 await asyncio.to_thread(resources.close)
             if job.error is not None:

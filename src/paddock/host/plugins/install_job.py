@@ -125,7 +125,7 @@ class InstallJob:
         """
         require_interactive_person(by)
         if self.stage is not InstallStage.WAITING or self.proposal is None or self._answer.done():
-            raise Conflict("this was decided already", code="install.decided", hint="look at what became of it")
+            raise Conflict("this was decided already", code="install.decided", hint="look at its result")
         self.proposal.check_consent(consent)
         self._answer.set_result((by.id, consent))
         self.set_stage(InstallStage.CHANGING)

@@ -160,7 +160,7 @@ class PolicyService:
     async def try_call(self, by: Principal, call: HypotheticalCall) -> HypotheticalDecision:
         """Decide a hypothetical call within the caller's tenant; see `decide_hypothetical`."""
         if not call.who.startswith(ROLE_PREFIX) and parse_principal_name(call.who, by.tenant).tenant != by.tenant:
-            raise NotFound(f"nobody here is called {printable(call.who, 80)!r}", code="person.not_found")
+            raise NotFound(f"there is no user {printable(call.who, 80)!r}", code="person.not_found")
         policy, now, served = (
             self._active_policy.policy,
             self._clock.now(),

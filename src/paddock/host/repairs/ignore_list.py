@@ -51,7 +51,7 @@ def unignore_repair(change: AuditedTransaction, repair: str) -> None:
         NotFound: it is not ignored.
     """
     if not change.tx.execute("DELETE FROM ignored_repairs WHERE tenant = ? AND repair = ?", (change.tenant, repair)):
-        raise NotFound("nobody ignores this", code="repair.not_ignored", hint="look at the list again")
+        raise NotFound("this repair is not ignored", code="repair.not_ignored", hint="look at the list again")
     change.publish.publish(RepairUnignored(repair, change.by))
 
 

@@ -14,7 +14,7 @@ _STATUS_TEXT: Final = {
     "refused": "it was refused",
     "timed_out": "it took too long and was stopped",
     "cancelled": "it was cancelled",
-    "in_doubt": "nobody knows whether it happened",
+    "in_doubt": "its outcome is unknown",
     "pending_approval": "a person is asked first",
 }
 _RECOVERY_TEXT: Final = {
@@ -61,7 +61,7 @@ def _answerer_text(values: EntryValues, field: str) -> str:
 
 def _request_ended(values: EntryValues) -> str:
     outcome = {
-        "expired": "nobody answered in time",
+        "expired": "it was not answered in time",
         "withdrawn": "it was withdrawn",
         "voided": "what it was about has changed",
     }.get(str(values.fields.get("state")), f"it is {values['state']}")

@@ -9,7 +9,7 @@ from paddock.ledger.text.sentence_template import EntryValues, SentenceTemplate,
 
 _DEFINITION_STATUS_TEXT: Final = {
     "accepted": "it was accepted",
-    "quarantined": "it is held back until somebody accepts it",
+    "quarantined": "it is withheld until a person accepts it",
     "bad": "it cannot be used",
     "gone": "it is not offered any more",
 }

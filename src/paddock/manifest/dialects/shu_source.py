@@ -51,7 +51,7 @@ class ShuSources:
         hint = (
             "return a list of literals, or list them in the manifest as `actions`: people agree to what they can read"
         )
-        self._report.warn(path, "its actions are computed, so nobody can call them", hint, "actions_computed")
+        self._report.warn(path, "its actions are computed, so they cannot be called", hint, "actions_computed")
         return []
 
     def _find_class(self, name: str, target: str) -> tuple[_ParsedModule, _ParsedClass | None]:
@@ -85,7 +85,7 @@ class ShuSources:
             tree = parse_python_source(where, text)
         except Invalid as error:
             message = f"{where} {error.problems[0].message}"
-            self._report.error(self._fields.at("entrypoints", name), message, "mend the file", "entrypoint")
+            self._report.error(self._fields.at("entrypoints", name), message, "fix the file", "entrypoint")
             return _ParsedModule(where)
         classes: dict[str, _ParsedClass] = {}
         for statement in tree.body:

@@ -153,7 +153,7 @@ def schema_file_problems(
     try:
         value: Any = json.loads(data)
     except (ValueError, RecursionError):
-        return [Problem(path, f"{printable(schema.path)} is not JSON", "mend the file", "schema_malformed")]
+        return [Problem(path, f"{printable(schema.path)} is not JSON", "fix the file", "schema_malformed")]
     problems = check_schema(value, path)
     if problems or not parameters:
         return problems

@@ -168,12 +168,12 @@ def _lock_dependencies(
     requirements = read_requirements(staged.root, manifest)
     if lock is not None and not store.environments_allowed:
         raise OperatorError(
-            f"{manifest.name} brings packages along, and nobody has allowed that on this host",
+            f"{manifest.name} needs packages of its own, which this host does not allow",
             code="environment.not_allowed",
-            hint="whoever runs it can: plugins.environments = true in config.toml",
+            hint="an operator of the host can allow it: plugins.environments = true in config.toml",
         )
     if requirements and not store.environments_allowed:
-        hint = "whoever runs this host can allow them: plugins.environments = true in config.toml"
+        hint = "an operator of the host can allow them: plugins.environments = true in config.toml"
         message = f"{len(requirements)} packages that it asks for will not be there"
         return None, (Problem("requirements.txt", message, hint, "environment_not_allowed"),)
     if requirements:
@@ -303,7 +303,8 @@ def check_name_available(tx: Transaction, manifest: Manifest) -> None:
         raise Conflict(
             f"{name!r} is another name of {BUILT_IN_ALIASES[name]}, which is installed",
             code="plugin.name_taken",
-            hint="uninstall one of them",
+            hint="remove one of them",
+            action=Action.of("plugin.remove", plugin=BUILT_IN_ALIASES[name]),
         )
     for existing in all_plugins(tx):
         if existing.name == name:

@@ -169,7 +169,8 @@ def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = (
             f"{row.plugin} cannot be enabled yet",
             problems,
             code="plugin.cannot_enable",
-            hint="mend what is listed, then enable it again",
+            hint="fix the listed problems first",
+            action=Action.of("plugin.enable", plugin=row.plugin, tenant=store.tenant),
         )
     check_callable_names(store, manifest)
 
@@ -256,7 +257,7 @@ def _missing_programs(store: PluginStore, row: VersionRow, manifest: Manifest, f
         environment = find_environment(store, row)
         command = _environment_command(manifest, environment) if environment else None
     except PluginError as error:
-        return [Problem("runtime", error.message, error.hint, error.error_code)]
+        return [Problem("runtime", error.message, error.hint, error.error_code, action=error.action)]
     if not isinstance(runtime, CommandRuntime):
         return []
     if command is not None:

@@ -174,7 +174,7 @@ def _signature_size(header: bytes) -> int:
     except ValueError:
         size = -1
     if not 0 <= size <= DEFAULT_LIMITS.signature_bytes or header != _tar_header(SIGNATURE_FILE, False, size):
-        raise _corrupt_blob_error("it holds a file that nobody listed")
+        raise _corrupt_blob_error("it contains a file that is not listed")
     return size
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock.core.action import Action
 from paddock.core.errors import NotFound
 from paddock.plugins.package.extract import ProgressCallback
 from paddock.plugins.store.rows import VersionRow, tree_of
@@ -53,7 +54,8 @@ def restore_files(store: PluginStore, row: VersionRow) -> None:
         raise NotFound(
             f"the package of {row.plugin} {row.version} is no longer stored",
             code="package.gone",
-            hint="uninstall it and install it again",
+            hint="remove it, then install it again",
+            action=Action.of("plugin.remove", plugin=row.plugin),
         )
     with open_staging_directory(store.staging) as directory:
         restored = directory / "tree"

@@ -87,7 +87,7 @@ def purge_plugin(store: PluginStore, name: str, release: ReleaseResources, delet
             for folder in _plugin_folders(store.data, name):
                 _remove_folder(folder)
             if (log := store.database.truncate_log()) is not None:
-                raise Busy(f"{log} is read right now, and still holds what {name} kept", code="plugin.leaving")
+                raise Busy(f"{log} is being read, and still contains data of {name}", code="plugin.leaving")
         (_tombstone_directory(store) / name).unlink(missing_ok=True)
 
 

@@ -96,7 +96,7 @@ def _schema_problem(tool: dict[str, Any], key: str) -> UnusableTool | None:
         )
     problems = check_schema(cast("object", schema), key)
     if problems:
-        return UnusableTool(f"its {key} cannot be used: {problems[0]}", problems[0].hint or "mend the schema")
+        return UnusableTool(f"its {key} cannot be used: {problems[0]}", problems[0].hint or "fix the schema")
     return None
 
 

@@ -27,7 +27,7 @@ MAX_DEFINITIONS = 5_000  # that a plugin may list
 MAX_NAME_CHARS = 500  # an index of PostgreSQL holds no key beyond 2,700 bytes
 
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]{4,16}(Z|[+-][0-9:]{2,6})?)?")
-_AUTHOR_MUST_FIX = "the server's author has to mend it"
+_AUTHOR_MUST_FIX = "the server's author has to fix it"
 
 
 class DefinitionStatus(StrEnum):

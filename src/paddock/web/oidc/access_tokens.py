@@ -109,7 +109,7 @@ class AccessTokenAuthenticator:
         except InvalidToken as error:
             reason_text = _REASON_TEXT.get(error.reason, "it is no signed token of the provider")
             raise Denied(
-                f"this token is not taken here: {reason_text}",
+                f"invalid token: {reason_text}",
                 code="auth.refused",
                 hint=f"ask the provider for a signed access token (JWT) for {self._resource}, or bring an API key",
                 details={"reason": error.reason},

@@ -118,7 +118,7 @@ def _check_allowed(claims: Mapping[str, Any], provider_groups: frozenset[str], o
 
 def _not_allowed_error(people: str) -> Denied:
     return Denied(
-        f"{people} are not let in here", code="sign_in.not_allowed", hint="ask whoever operates this host to let you in"
+        f"{people} are not let in here", code="sign_in.not_allowed", hint="ask an operator of this host for access"
     )
 
 

@@ -156,7 +156,7 @@ class IdentityProvider:
         headers = [("Authorization", f"Bearer {access_token.reveal()}"), ("Accept", "application/json")]
         status, claims = await self._request("GET", endpoint, headers)
         if status != 200:
-            raise self._provider_error(f"says nothing more of somebody (status {status})")
+            raise self._provider_error(f"does not return the user's profile (status {status})")
         if claims.get("sub") != subject:
             raise InvalidToken("subject")
         return claims

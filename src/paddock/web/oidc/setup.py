@@ -59,7 +59,7 @@ def build_oidc(host: Host, clock: Clock, random: Random, notice_page: NoticePage
         )
     if oidc.create and not (oidc.allowed_domains or oidc.allowed_groups):
         raise OperatorError(
-            "oidc.create would add everybody whom the provider knows",
+            "oidc.create would add every user of the provider",
             code="oidc.open_to_all",
             hint="say who: set oidc.allowed_domains or oidc.allowed_groups",
         )
@@ -67,8 +67,8 @@ def build_oidc(host: Host, clock: Clock, random: Random, notice_page: NoticePage
     resource = ProtectedResource(public_url, oidc)
     if oidc.client_id == resource.resource:
         raise OperatorError(
-            f"oidc.client_id is {resource.resource}, which access tokens are for: what proves that somebody signs in"
-            " would open the API too",
+            f"oidc.client_id is {resource.resource}, which is the audience of access tokens: an ID token would open"
+            " the API too",
             code="oidc.client_is_resource",
             hint="register this host at the provider under another name, such as paddock, and set oidc.client_id to it",
         )

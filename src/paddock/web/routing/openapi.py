@@ -43,10 +43,10 @@ _PATH_PARAM_SCHEMA: Schema = {"type": "string", "minLength": 1, "maxLength": MAX
 # What each status means here. Every operation lists those that it can return.
 STATUS_TEXT = {
     400: "Not valid: `errors` has every mistake with its path.",
-    401: "Nobody was proven to be anybody.",
+    401: "Authentication required.",
     403: "Denied, with the reason; or a person has to say yes first.",
     404: "There is nothing of that name, as far as the caller may know.",
-    409: "It clashes with what is there, or somebody ended it.",
+    409: "It conflicts with the current state, or was ended.",
     413: "The body has more than a mebibyte.",
     415: "The body is not JSON.",
     416: "Nothing of that range is there.",

@@ -170,7 +170,7 @@ class ApiRoute:
         if not self.allow_impersonation and IMPERSONATE_HEADER in request_headers(request.scope):
             # Impersonation is meant to reduce rights; ignoring the header would run this with the operator's rights.
             raise CallerError(
-                "only calls and readings are made as somebody else",
+                "only calls and reads can be made as another principal",
                 code="principal.not_here",
                 hint="leave Paddock-As out",
             )

@@ -118,7 +118,9 @@ class _ParamSet:
             if name in values:
                 problems.append(Problem(printable(name, 100), "is given more than once", "give it once", "duplicate"))
             if not text.isprintable():  # databases cannot store NUL, and no name has a line break
-                problems.append(Problem(printable(name, 100), "holds what does not print", "leave that out", "text"))
+                problems.append(
+                    Problem(printable(name, 100), "contains non-printable characters", "leave that out", "text")
+                )
             values[name] = int(text) if name in self._numbers and _WHOLE_NUMBER.fullmatch(text) else text
         problems += self._compiled.errors(values)
         return (

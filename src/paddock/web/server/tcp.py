@@ -114,7 +114,7 @@ def _cannot_listen_error(address: str, error: OSError) -> PaddockError:
     return Conflict(
         f"another program listens on {address}",
         code="http.port_taken",
-        hint=f"stop it, or start the daemon on another port with PADDOCK_HTTP_ADDRESS={host}:7434, or on its"
+        hint=f"stop it, or choose another port with PADDOCK_HTTP_ADDRESS={host}:7434, or the"
         " Unix socket alone with PADDOCK_HTTP_ADDRESS=off",
         details={"address": address},
     )

@@ -106,7 +106,7 @@ def show(call: str, *, tenant: str, as_json: bool) -> None:
 
 def _recovery_text(search: Mapping[str, Any] | None) -> str:
     if search is None:
-        return "nobody tries any more; a daemon does once more when it starts"
+        return "Paddock no longer tries; a daemon tries once more when it starts"
     attempts = "not tried yet"
     if search["tries"]:
         attempts = f"tried {search['tries']} {'time' if search['tries'] == 1 else 'times'}"

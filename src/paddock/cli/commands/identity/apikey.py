@@ -157,7 +157,7 @@ def _rights_text(key: ApiKey) -> str:
 
 
 def _expiry_text(key: ApiKey) -> str:
-    return f"until {key.expires_at[:16]} UTC" if key.expires_at else "for as long as nobody revokes it"
+    return f"until {key.expires_at[:16]} UTC" if key.expires_at else "until it is revoked"
 
 
 def _api_key_json(key: ApiKey) -> dict[str, Any]:

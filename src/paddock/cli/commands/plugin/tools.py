@@ -106,7 +106,7 @@ def _print_one_tool(recorded: Mapping[str, Any], tool: str, *, as_json: bool) ->
 
 
 def _unknown_tools_hint(plugin: str) -> str:
-    return f"nobody knows yet what {plugin} offers: it never ran; let it: paddock plugin enable {plugin}"
+    return f"the tools of {plugin} are not known yet, because it never ran; enable it: paddock plugin enable {plugin}"
 
 
 def _print_tool(plugin: str, tool: Mapping[str, Any], max_lines: int | None = None) -> None:

@@ -32,7 +32,7 @@ _MEANINGS: Final[dict[ChainVerdict, str]] = {
     "sound": "Every entry is what was written, and none is missing between the first and the last.",
     "tampered": "An entry is not what was written, or one was taken out or put in. What stands before it still holds.",
     "truncated": "Entries that a signature or the chain’s own end tells of are gone. What is left still holds.",
-    "unreadable": "This says nothing about the entries themselves. Mend the cause, then verify again.",
+    "unreadable": "This says nothing about the entries themselves. Fix the cause, then verify again.",
 }
 _NEXT_STEPS: Final[dict[ChainVerdict, str]] = {
     "sound": "",

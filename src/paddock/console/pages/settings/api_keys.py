@@ -114,7 +114,11 @@ class ApiKeyPages:
             )
         except (OperatorError, Conflict, NotFound) as error:
             problem = Problem(
-                _FIELD_BY_ERROR_CODE.get(error.error_code, ""), error.message, error.hint, error.error_code
+                _FIELD_BY_ERROR_CODE.get(error.error_code, ""),
+                error.message,
+                error.hint,
+                error.error_code,
+                action=error.action,
             )
             return await self._render_problems(request, shape, value, [problem])
         # The URL contains a one-time view key, not the API key: its creator can view it there once.

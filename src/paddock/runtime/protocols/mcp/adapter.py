@@ -222,7 +222,7 @@ class McpAdapter:
     def build_cancel(self, request: int, token: str) -> OutgoingMessage:
         del token
         return OutgoingMessage(
-            "notifications/cancelled", {"requestId": request, "reason": "nobody waits for it any more"}
+            "notifications/cancelled", {"requestId": request, "reason": "the caller no longer waits for it"}
         )
 
     def parse_input_required(self, sent: OutgoingMessage, raw: Any) -> InputRequired | None:

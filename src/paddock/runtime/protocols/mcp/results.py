@@ -118,6 +118,6 @@ def _malformed_error(plugin: PluginName, spec: CallableSpec, reason: str) -> Plu
     return PluginError(
         f"{plugin} answered {printable(spec.name)} with an invalid MCP result: {reason}",
         code="tool.malformed_result",
-        hint="the server's author has to mend it",
+        hint="the server's author has to fix it",
         details={"plugin": plugin},
     )
