@@ -66,7 +66,7 @@ def test_a_missing_role_is_told_with_the_command_that_gives_it() -> None:
         "  it would be allowed if user:bob had the role member",
         "      → paddock user role add bob member",
     ]
-    assert explained.to_value()["would_change_it"][-1]["action"] == {
+    assert explained.to_value()["would_change_it"][-1].get("action") == {
         "kind": "user.role.add",
         "arguments": {"user": "bob", "role": "member"},
     }
