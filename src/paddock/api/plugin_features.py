@@ -185,7 +185,7 @@ async def _until_disconnect(request: Request, reading: Coroutine[Any, Any, T]) -
         with client_connection(request.scope).on_disconnect(task.cancel):
             await asyncio.wait({task})
         if task.cancelled():
-            raise CallCancelled("nobody waits for it any more")
+            raise CallCancelled("the caller no longer waits for it")
         return JsonResponse(task.result())
     finally:
         task.cancel()  # no effect if it is done
