@@ -95,7 +95,7 @@ async def test_a_tool_that_changes_while_the_server_runs_is_refused_when_the_mee
         assert any("the tool read is quarantined" in line for line in lines)
 
         (read,) = (one for one in await host.plugins.definitions.list_definitions("files") if one["name"] == "read")
-        await host.plugins.definitions.accept("files", "tool", "read", read["waiting_hash"], "local:ann")
+        await host.plugins.definitions.accept("files", "tool", "read", read["waiting_hash"] or "", "local:ann")
         assert host.callables() == ("files.list_files", "files.read")
 
 

@@ -49,6 +49,8 @@ def test_a_parameter_has_its_name_default_choices_and_description() -> None:
         "required": ["day", "elsewhere", 3],
         "$defs": {"day": {"type": "string", "enum": ["mon", "tue"], "description": "A day"}},
     }
+    always: Any
+    maybe: Any
     day, always, maybe = (one.to_value() for one in list_parameters(schema))
 
     assert day == {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -128,7 +128,7 @@ async def test_a_tool_that_changes_while_its_server_runs_is_refused_from_then_on
         assert refused.value.error_code == "tool.quarantined"
 
 
-async def until_said(log: AsyncIterator[dict[str, Any]], words: str) -> None:
+async def until_said(log: AsyncIterator[Mapping[str, Any]], words: str) -> None:
     async for entry in log:
         if words in entry["line"]:
             return

@@ -67,7 +67,7 @@ async def test_a_denial_names_the_rule_and_its_version(office: Office) -> None:
     assert told.lines()[0].endswith(" UTC: it was denied.")
     assert told.lines()[1] == "  The rules forbade it."
     assert told.lines()[2].startswith("  Nobody writes notes. (rule no-notes, ")
-    value = told.to_value()
+    value: Any = told.to_value()
     assert (value["who"], value["name"], value["decision"]) == ("local:ann", "mail.note", "deny")
     assert [(rule["id"], rule["text"]) for rule in value["rules"]] == [("no-notes", "Nobody writes notes.")]
     assert value["policy_version"].startswith("pol_")
@@ -111,8 +111,9 @@ async def test_an_old_decision_is_explained_by_the_rules_of_its_day(office: Offi
     assert told.changed
     assert "Other rules hold now. user:eve may call mail.look." in told.lines()
     assert any(line.startswith("  Eve may look. (rule eve-looks, ") for line in told.lines())
-    assert told.to_value()["would_change_it"] == []
-    assert told.to_value()["today"]["decision"] == "allow"
+    value: Any = told.to_value()
+    assert value["would_change_it"] == []
+    assert value["today"]["decision"] == "allow"
 
 
 @pytest.mark.req("B-10", "by the rules of its day")

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from paddock.core.errors import Conflict
-from paddock.gate.calls.questions import MAX_OPEN_QUESTIONS, OpenQuestions
+from paddock.gate.calls.questions import MAX_OPEN_QUESTIONS, AskingCallJson, OpenQuestions
 from paddock.runtime.calls import Question, QuestionAnswer
+
+ASKING: AskingCallJson = {"call_id": "call_1", "plugin": "nosy"}
 
 
 async def test_a_plugin_that_asks_too_much_at_once_is_told_that_nobody_is_there() -> None:
     told: list[Mapping[str, Any]] = []
-    questions = OpenQuestions({"plugin": "nosy"}, told.append)
+    questions = OpenQuestions(ASKING, told.append)
     waiting = [asyncio.ensure_future(questions.ask(Question(f"{number}?"))) for number in range(MAX_OPEN_QUESTIONS)]
     await asyncio.sleep(0)
 
@@ -29,7 +31,7 @@ async def test_a_plugin_that_asks_too_much_at_once_is_told_that_nobody_is_there(
 
 async def test_when_the_call_ends_so_does_what_its_plugin_wanted_to_know() -> None:
     told: list[Mapping[str, Any]] = []
-    questions = OpenQuestions({}, told.append)
+    questions = OpenQuestions(ASKING, told.append)
     waiting = asyncio.ensure_future(questions.ask(Question("Well?")))
     await asyncio.sleep(0)
     questions.close()

@@ -114,8 +114,9 @@ async def test_a_denied_proposal_is_explained_as_one_with_what_would_have_allowe
     assert "Its answer proposed mail.note." in told
     assert "it would have been allowed if it stood on the whitelist of agent:planner" in told
     assert "Today" not in told
-    assert story.to_value()["proposed"] == "mail.note"
-    assert story.to_value()["today"]["what"] == "propose mail.note"
+    value: Any = story.to_value()
+    assert value["proposed"] == "mail.note"
+    assert value["today"]["what"] == "propose mail.note"
 
 
 async def test_what_an_agent_may_not_call_is_explained_by_its_own_whitelist(office: Office) -> None:

@@ -93,7 +93,7 @@ def recorded(home: Home, kind: str) -> list[dict[str, Any]]:
     return [entry.data for entry in entries if entry.type == kind]
 
 
-async def over(host: Host, call: str) -> dict[str, Any]:
+async def over(host: Host, call: str) -> Any:
     live = host.calls.registry.find(call, DEFAULT_TENANT)
     async with asyncio.timeout(30):
         await live.wait_ended()
@@ -105,6 +105,7 @@ async def over(host: Host, call: str) -> dict[str, Any]:
 
 @pytest.mark.req("S-34", "metadata")
 async def test_actions_are_listed_with_all_that_the_plugin_says_of_them(host: Host) -> None:
+    action: Any
     (action,) = await host.calls.actions.list_permitted("shu_notes", of(host, BOB))
 
     assert (action["name"], action["description"]) == ("add_note", "Add a note")
@@ -138,7 +139,7 @@ async def test_whether_a_person_is_asked_is_the_stricter_of_what_the_plugin_and_
 
 @pytest.mark.req("S-21", "effects only after approval")
 async def test_an_action_waits_with_a_preview_and_is_done_once_somebody_said_yes(host: Host, home: Home) -> None:
-    waits = await host.calls.actions.perform("shu_notes", "add_note", {"text": "Water the fig"}, of(host, BOB))
+    waits: Any = await host.calls.actions.perform("shu_notes", "add_note", {"text": "Water the fig"}, of(host, BOB))
     assert (waits["status"], waits["preview"]["params"]) == ("pending_approval", {"text": "Water the fig"})
     assert (await host.call("shu_notes", {}))["data"] == {"notes": []}, "nothing happened yet"
 
@@ -191,15 +192,15 @@ async def test_an_action_under_one_key_is_done_once_and_its_record_names_all_who
 
 @pytest.mark.req("S-21", "ok and error")
 async def test_what_becomes_of_an_action_is_told_in_its_own_words(host: Host) -> None:
-    hoarse = await host.calls.actions.perform("voice", "shout", {}, of(host, ANN))
+    hoarse: Any = await host.calls.actions.perform("voice", "shout", {}, of(host, ANN))
     await host.approvals.approve(hoarse["approval"], ANN)
     failed = await over(host, hoarse["action_id"])
     assert failed["error"]["message"] == "no voice today"
 
-    denied = await host.calls.actions.perform("voice", "think", {}, of(host, NOBODY))
+    denied: Any = await host.calls.actions.perform("voice", "think", {}, of(host, NOBODY))
     assert (denied["status"], denied["error"]["code"]) == ("error", "policy_denied")
 
-    wrong = await host.calls.actions.perform("shu_notes", "add_note", {}, of(host, ANN))
+    wrong: Any = await host.calls.actions.perform("shu_notes", "add_note", {}, of(host, ANN))
     assert (wrong["status"], wrong["error"]["errors"][0]["path"]) == ("error", "text")
 
     with pytest.raises(NotFound, match="only reads"):
@@ -208,19 +209,19 @@ async def test_what_becomes_of_an_action_is_told_in_its_own_words(host: Host) ->
 
 @pytest.mark.req("S-34", "scopes")
 async def test_an_action_is_kept_to_callers_with_its_scopes(host: Host) -> None:
-    refused = await host.calls.actions.perform("shu_notes", "add_note", {"text": "x"}, of(host, NO_SCOPE))
+    refused: Any = await host.calls.actions.perform("shu_notes", "add_note", {"text": "x"}, of(host, NO_SCOPE))
 
     assert (refused["status"], refused["error"]["code"]) == ("error", "permission_denied")
     assert refused["error"]["details"]["missing"] == ["notes:write"]
 
 
 async def test_only_an_action_that_may_change_something_does_and_execute_never_does(host: Host, home: Home) -> None:
-    waits = await host.calls.actions.perform("voice", "keep", {"text": "hello"}, of(host, ANN))
+    waits: Any = await host.calls.actions.perform("voice", "keep", {"text": "hello"}, of(host, ANN))
     await host.approvals.approve(waits["approval"], ANN)
     kept = await over(host, waits["action_id"])
     assert kept["result"]["result"]["text"] == "hello"
 
-    thought = await host.calls.actions.perform("voice", "think", {}, of(host, ANN))
+    thought: Any = await host.calls.actions.perform("voice", "think", {}, of(host, ANN))
     assert "does not declare this effect" in thought["error"]["message"]
     with pytest.raises(Exception, match="does not declare this effect"):
         await host.call("voice", {})
@@ -229,7 +230,7 @@ async def test_only_an_action_that_may_change_something_does_and_execute_never_d
 
 
 async def test_a_plugin_that_asks_for_approval_by_itself_has_to_say_so_in_its_list(host: Host) -> None:
-    doubt = await host.calls.actions.perform("voice", "doubt", {}, of(host, ANN))
+    doubt: Any = await host.calls.actions.perform("voice", "doubt", {}, of(host, ANN))
 
     assert (doubt["status"], doubt["error"]["code"]) == ("error", "action.undeclared_approval")
 

@@ -60,10 +60,11 @@ class Scene:
         await self.until(PluginState.RUNNING, name)
         assert await self.host.call(f"{name}.do.it", {"say": "well"}) == {"well": True}
 
-    async def listed(self, name: str = "actor") -> dict[str, Any]:
+    async def listed(self, name: str = "actor") -> Any:
         """What `plugin list` shows of its process; `plugin show` shows the same."""
-        shown = next(row["runtime"] for row in await self.host.plugins.inventory.list_all() if row["name"] == name)
-        assert (await self.host.plugins.inventory.show(name))["runtime"]["state"] == shown["state"]
+        shown: Any = next(row["runtime"] for row in await self.host.plugins.inventory.list_all() if row["name"] == name)
+        details: Any = await self.host.plugins.inventory.show(name)
+        assert details["runtime"]["state"] == shown["state"]
         return shown
 
 

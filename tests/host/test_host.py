@@ -152,7 +152,8 @@ async def test_a_plugin_whose_files_were_changed_is_not_started_and_the_others_a
         with pytest.raises(Unavailable, match="not the ones you consented to") as refused:
             await host.call("parrot.say", TEXT)
         assert "repair" in refused.value.hint
-        assert (await host.plugins.inventory.show("parrot"))["runtime"]["error_code"] == "plugin.modified"
+        shown: Any = await host.plugins.inventory.show("parrot")
+        assert shown["runtime"]["error_code"] == "plugin.modified"
 
 
 async def test_a_host_opened_for_one_call_starts_only_what_is_called(home: Home) -> None:
@@ -190,7 +191,9 @@ async def test_a_manifest_that_no_longer_holds_leaves_the_plugin_out_and_says_so
         assert await host.call("second.say", TEXT)
         with pytest.raises((NotFound, PluginError)):
             await host.call("parrot.say", TEXT)
-        runtime = next(row["runtime"] for row in await host.plugins.inventory.list_all() if row["name"] == "parrot")
+        runtime: Any = next(
+            row["runtime"] for row in await host.plugins.inventory.list_all() if row["name"] == "parrot"
+        )
         assert (runtime["state"], runtime["reason"][:16]) == ("disabled", "invalid manifest")
 
 

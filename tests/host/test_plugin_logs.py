@@ -7,6 +7,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def read_all(path: Path) -> list[str]:
         return said([json.loads(line) for line in file])
 
 
-def said(entries: list[dict[str, Any]]) -> list[str]:
+def said(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     return [entry["line"] for entry in entries]
 
 

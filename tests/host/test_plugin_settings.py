@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.host.conftest import PROGRAM, Home
@@ -58,7 +59,7 @@ async def test_an_osqr_plugin_runs_only_while_every_host_it_requests_is_an_allow
     async with open_host(Config(home=home.path, environ={})) as host:
         with pytest.raises(NotFound, match=r"hosts outside plugins\.allowed_domains"):
             await patiently(host.call("coach.say", {"text": "hi"}))
-        runtime = (await host.plugins.inventory.show("coach"))["runtime"]
+        runtime: Any = (await host.plugins.inventory.show("coach"))["runtime"]
         assert (runtime["state"], runtime["error_code"]) == ("disabled", "plugin.domain_not_allowed")
         with pytest.raises(Invalid, match="coach cannot be enabled yet"):
             await patiently(host.plugins.lifecycle.enable("coach"))

@@ -270,7 +270,7 @@ async def test_a_new_version_that_asks_for_more_waits_for_the_yes_of_each_tenant
         ours = await host.call("parrot.say", {"text": "x"})
         with pytest.raises(NotFound) as refused:
             await host.call("parrot.say", {"text": "x"}, principal=acme)
-        shown = await host.plugins.inventory.show("parrot", ACME)
+        shown: Any = await host.plugins.inventory.show("parrot", ACME)
         await host.plugins.lifecycle.enable("parrot", tenant=ACME, acknowledged=[parse_capability(asked)])
         theirs = await host.call("parrot.say", {"text": "x"}, principal=acme)
 

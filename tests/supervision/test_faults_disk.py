@@ -84,9 +84,11 @@ async def test_when_the_disk_is_full_calls_are_refused_plugins_are_listed_and_ro
         refusal = await patiently(until_refused(host))
         assert refusal.error_code == "store.full"
         assert refusal.retryable
+        listed: Any
         (listed,) = await host.plugins.inventory.list_all()
         assert (listed["name"], listed["runtime"]["state"]) == ("actor", "running")
-        assert (await host.plugins.inventory.show("actor"))["runtime"]["failures"] == 0
+        shown: Any = await host.plugins.inventory.show("actor")
+        assert shown["runtime"]["failures"] == 0
         filler.unlink()
         with hurrying():
             assert await patiently(until_answered(host)) == {"well": True}
@@ -105,9 +107,11 @@ async def test_a_plugin_given_up_while_the_disk_is_full_is_disabled_once_there_i
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(status.pid, signal.SIGKILL)
                 await patiently(anext(states))
+        listed: Any
         (listed,) = await host.plugins.inventory.list_all()
         assert (listed["state"], listed["runtime"]["state"]) == ("enabled", "failed")  # not written down yet
         filler.unlink()
         await host.plugins.lifecycle.reconcile()
         assert (await host.plugins.inventory.list_all())[0]["state"] == "disabled"
-        assert (await host.plugins.inventory.show("actor"))["runtime"]["failures"] == 5
+        shown: Any = await host.plugins.inventory.show("actor")
+        assert shown["runtime"]["failures"] == 5

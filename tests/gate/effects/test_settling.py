@@ -136,7 +136,7 @@ async def test_an_answer_that_breaks_its_promise_is_told_and_recorded_as_in_doub
         await host.embed(manifest, {"note": lambda: office.do("note")})
         with pytest.raises(PaddockError) as said:
             await host.call("odd.note", {}, context=made_by(ANN), idempotency_key="k1")
-    error = error_to_json(said.value)
+    error: Any = error_to_json(said.value)
     assert (error["code"], error["details"]["effect"]) == ("output_validation_error", "in_doubt")
     assert error["hint"].startswith("it may have happened; look whether it has")
     assert not error["retryable"]

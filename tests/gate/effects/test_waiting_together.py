@@ -169,7 +169,7 @@ async def test_an_edited_request_is_what_all_of_them_wait_for(office: Office) ->
     async with office.open() as host:
         first, third, approval = await three(host)
         edited = await host.approvals.approve(approval, CLEO, payload={"to": "eve"})
-        assert third.to_json()["approval"]["approval"] == edited["id"] != approval
+        assert third.to_json().get("approval", {}).get("approval") == edited["id"] != approval
 
         await host.approvals.approve(edited["id"], DAN)
         assert (await outcome(host, third.id))["result"] == (await outcome(host, first.id))["result"] == {"done": "eve"}
