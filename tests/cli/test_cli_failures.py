@@ -95,7 +95,7 @@ def test_one_that_is_refused_in_the_handshake_stays_enabled_and_is_not_worth_a_r
         assert paddock("plugin", "enable", "parrot", "--json", code=7).error["retryable"] is False
 
 
-def test_info_shows_why_it_died_last_and_how_often_while_the_next_process_runs(paddock: Paddock, source: Path) -> None:
+def test_show_tells_why_it_died_last_and_how_often_while_the_next_process_runs(paddock: Paddock, source: Path) -> None:
     paddock("plugin", "install", parrot(source / "parrot"), "--yes")
     paddock("plugin", "enable", "parrot")
     with daemon(paddock) as served:

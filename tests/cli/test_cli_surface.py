@@ -15,6 +15,7 @@ import pytest
 
 from fixtures.commands import INTERRUPT, Paddock
 from fixtures.packages import TEXT, kernel, native, osqr, shu, write_file, write_json, zipped
+from fixtures.parrot import parrot
 from paddock import __version__
 from paddock.cli.main import COMMANDS
 
@@ -182,6 +183,14 @@ def test_each_kind_of_trouble_has_its_exit_code(paddock: Paddock, source: Path) 
         assert said.err and not said.out
     write_file(paddock.trees / "notes" / "1.0.0" / "more", "")
     assert "not the ones you consented to" in paddock.quickly("plugin", "enable", "notes", code=7).err
+    paddock.quickly("plugin", "install", parrot(source / "parrot"), "--yes")
+    paddock.quickly("plugin", "enable", "parrot")
+    paddock.quickly("user", "add", "eve")
+    paddock.quickly("user", "disable", "eve")
+    assert (
+        "user:eve is disabled" in paddock("call", "parrot.say", "-p", '{"text": "x"}', "--as", "user:eve", code=5).err
+    )
+    assert paddock("call", "parrot.wait", "--timeout", "0.5", "--json", code=8).error["code"] == "call.timeout"
 
 
 def test_an_interrupted_question_ends_with_130_and_changes_nothing(paddock: Paddock, source: Path) -> None:
@@ -226,7 +235,7 @@ def test_what_a_plugin_says_of_itself_never_drives_the_terminal(paddock: Paddock
     for words in (["check", source], ["check", source, "--show"], ["check", source, "--json"]):
         assert_harmless(paddock.on_terminal("plugin", *words))
     assert_harmless(paddock.on_terminal("plugin", "install", source, answers=["y"]))
-    for words in (["list"], ["list", "--verbose"], ["list", "--json"], ["info", "notes"], ["info", "notes", "--json"]):
+    for words in (["list"], ["list", "--verbose"], ["list", "--json"], ["show", "notes"], ["show", "notes", "--json"]):
         assert_harmless(paddock.on_terminal("plugin", *words))
 
 
