@@ -126,7 +126,7 @@ def test_a_tenant_with_people_or_a_past_is_not_removed_and_says_what_to_do(paddo
 
     paddock.quickly("user", "remove", "ann", "--tenant", "acme", "--yes")
     said = paddock.quickly("tenant", "remove", "acme", "--yes", code=1)
-    assert "a tenant with a past stays" in said.err
+    assert "a tenant with ledger entries cannot be removed" in said.err
     assert "stays" in paddock.quickly("tenant", "remove", "default", "--yes", code=6).err
     paddock.quickly("tenant", "add", "empty")
     paddock.quickly("tenant", "remove", "empty", "--yes")
@@ -137,7 +137,7 @@ def test_a_tenant_with_people_or_a_past_is_not_removed_and_says_what_to_do(paddo
 
 
 def test_mistakes_are_told_with_what_to_do(paddock: Paddock) -> None:
-    assert "paddock tenant add" in paddock.quickly("user", "list", "--tenant", "nowhere", code=3).err
+    assert "paddock tenant list" in paddock.quickly("user", "list", "--tenant", "nowhere", code=3).err
     assert "paddock user add" in paddock.quickly("user", "show", "ann", code=3).err
     assert "small letters" in paddock.quickly("user", "add", "Ann Lee", code=6).err
     paddock.quickly("user", "add", "ann")

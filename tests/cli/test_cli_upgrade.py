@@ -214,7 +214,7 @@ def test_a_removed_pinned_version_is_told_with_both_ways_out(installed: Paddock,
 
     for shown in (installed("plugin", "list"), installed("plugin", "list", "--verbose")):
         assert "version missing" in shown.out
-        assert "paddock plugin pin notes --off, or disable it" in shown.err
+        assert "unpin or disable it\n  → paddock plugin pin notes --off" in shown.err
     for command in ("show", "enable"):
         said = installed.quickly("plugin", command, "notes", "--json", code=7)
         assert said.error["code"] == "plugin.pinned_version_removed"
@@ -280,7 +280,7 @@ def test_a_yes_to_what_a_plugin_does_not_ask_for_is_refused_with_the_way_to_give
 
     assert said.error["code"] == "capability.not_asked"
     assert f"notes 1.0.0 does not ask for {TWO}" in said.err
-    assert "own manifest, give it a new version, then: paddock plugin upgrade notes" in said.err
+    assert "own manifest\n  → paddock plugin upgrade notes" in said.err
     # That way works.
     native(source, version="1.1.0", capabilities=[ONE, TWO])
     installed("plugin", "upgrade", "notes", "--grant", TWO, "--yes")

@@ -106,7 +106,7 @@ async def test_a_call_that_lacks_secrets_is_refused_with_all_of_them_before_its_
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
         error = await refused(host, f"keeper.{called}", context=ann())
     assert (error.error_code, error.details["missing"]) == ("missing_secrets", ["shared", "token"])
-    assert error.action == Action.of("secret.set", name="token")
+    assert error.action == Action.of("secret.set", name="shared")
     (ended,) = recorded(home, "call.ended")
     assert (ended["status"], ended["error_code"]) == ("refused", "missing_secrets")
     assert not recorded(home, "approval.requested"), "nobody was asked about what cannot be"
