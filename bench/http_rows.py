@@ -1,4 +1,4 @@
-"""A route of our API, a row with JSON Schema, against the same one with FastAPI: see docs/design/0025-http-rows.md.
+"""A route of our API, a row with JSON Schema, against the same one with FastAPI: see docs/design/0025-http-routes.md.
 
 Each runs in a process of its own without a network: CPU from before its first import until it can answer, memory that
 it then keeps beyond what was loaded already (Starlette; for ours also the host), and CPU of one request with a body and

@@ -20,7 +20,7 @@ from paddock.manifest.capability import FileAccess, parse_capability
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "reference" / "cage.md"
-DECISION = DOCS / "design" / "0006-a-cage-is-a-value.md"
+DECISION = DOCS / "design" / "0006-cage-spec-and-warden.md"
 
 # Ignores every signal it can, gives up its streams, and has children that nobody knows.
 SURVIVOR = """
