@@ -44,7 +44,7 @@ TAKE_LONG = (
     "approvals.md",
     "author-tools.md",
     "http-api.md",
-    "life-of-a-plugin.md",
+    "manage-plugins.md",
     "people-and-keys.md",
     "policy.md",
     "run-plugins.md",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import tracemalloc
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from paddock.manifest.definition_flags import FLAG_TEXT, DefinitionFlag
+from paddock.manifest.definition_flags import DefinitionFlag
 from paddock.manifest.effects import Effect
 from paddock.manifest.read import read_package
 from paddock.plugins.install.consent_screen import suspicious_text_sections
@@ -183,11 +184,10 @@ def test_no_text_takes_long_to_look_through(text: str) -> None:
     assert time.process_time() - began < 2
 
 
-def test_every_flag_is_in_the_guide_in_the_same_words() -> None:
+def test_the_guide_explains_every_flag() -> None:
     guide = (HERE.parents[1] / "docs" / "guides" / "policy.md").read_text(encoding="utf-8")
-    assert set(FLAG_TEXT) == set(DefinitionFlag)
-    for flag, said in FLAG_TEXT.items():
-        assert f"| `{flag}` | {said} |" in guide
+    table = guide.partition("## Suspicious tool descriptions")[2]
+    assert re.findall(r"^\| `(\w+)` \| ", table, re.MULTILINE) == [flag.value for flag in DefinitionFlag]
 
 
 # Each package of the examples has a page of its own.
