@@ -38,6 +38,6 @@ async def test_when_the_call_ends_so_does_what_its_plugin_wanted_to_know() -> No
 
     await asyncio.wait({waiting})
     assert waiting.cancelled() and questions.to_json() == [] and len(told) == 1
-    with pytest.raises(Conflict, match="over"):
+    with pytest.raises(Conflict, match="the call has ended"):
         questions.answer("q1", QuestionAnswer("accept"))
     assert await questions.ask(Question("Still?")) == QuestionAnswer("cancel")

@@ -59,7 +59,7 @@ async def test_a_host_that_would_look_later_looks_when_somebody_asks_it_to(tmp_p
 
         assert await known(host) == {"done": 1}
         assert await host.calls.unknown_outcomes.count(DEFAULT_TENANT) == (0, 0, "")
-        with pytest.raises(Conflict, match="not in doubt"):
+        with pytest.raises(Conflict, match="is not unknown: it has happened"):
             await host.calls.unknown_outcomes.probe_now(DEFAULT_TENANT, call)
 
 

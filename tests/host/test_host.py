@@ -13,6 +13,7 @@ from tests.host.conftest import PROGRAM, SAY, Home
 from tests.supervision.stage import patiently
 
 from paddock import Config, Host, open_host
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, Invalid, NotFound, PluginError, StoreUnavailable, Unavailable
 from paddock.ledger.read.entries import list_recent
 from paddock.plugins.dialects.envelope import OutputInvalid
@@ -151,7 +152,7 @@ async def test_a_plugin_whose_files_were_changed_is_not_started_and_the_others_a
         assert await state(host) == "failed"
         with pytest.raises(Unavailable, match="not the ones you consented to") as refused:
             await host.call("parrot.say", TEXT)
-        assert "repair" in refused.value.hint
+        assert refused.value.action == Action.of("plugin.repair", plugin="parrot")
         shown: Any = await host.plugins.inventory.show("parrot")
         assert shown["runtime"]["error_code"] == "plugin.modified"
 

@@ -138,7 +138,7 @@ async def test_an_answer_that_breaks_its_promise_is_told_and_recorded_as_in_doub
             await host.call("odd.note", {}, context=made_by(ANN), idempotency_key="k1")
     error: Any = error_to_json(said.value)
     assert (error["code"], error["details"]["effect"]) == ("output_validation_error", "in_doubt")
-    assert error["hint"].startswith("it may have happened; look whether it has")
+    assert error["hint"].startswith("it may have happened; check whether it happened")
     assert not error["retryable"]
     assert told(office) == [
         ("call.started", None, None),

@@ -55,5 +55,5 @@ async def test_who_has_waited_long_enough_is_told_that_the_host_goes_on_by_itsel
         go.set()
     assert doubted.value.error_code == "effect.in_doubt"
     for told in (failed.value, doubted.value):
-        assert "a daemon finds out by itself" in told.hint
+        assert "a running daemon determines the outcome" in told.hint
         assert "say so" not in told.hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ from tests.http.oidc.signing_in import Place, place
 
 from fixtures.browsing import Browser
 from fixtures.commands import PATIENCE
+from fixtures.daemons import ask
 from fixtures.identity_provider import identity_provider
 from fixtures.parrot import parrot
 
@@ -92,7 +94,8 @@ async def test_a_client_that_brings_nothing_finds_the_provider_registers_and_cal
     asked = parse_qs(urlsplit(ann.sent_to[0]).query)
     assert asked["resource"] == [f"{behind.url}/mcp"]
     assert asked["scope"] == ["paddock"]
-    assert '"token:ann@example.org"' in behind.paddock("ledger", "tail", "--type", "call.*", "--json").out
+    entries = ask(behind.paddock.home / "run" / "paddock.sock", "GET", "/ledger?type=call.*").body
+    assert '"token:ann@example.org"' in json.dumps(entries)
 
 
 async def test_a_client_whose_person_is_nobody_here_gets_nothing(behind: Place) -> None:
