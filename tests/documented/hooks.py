@@ -22,18 +22,17 @@ DIALECTS = {"paddock": ("paddock.yaml", "timing.hook_sec"), "kaged": ("kaged-plu
 NOT_FIRED = """\
 !!! warning "No session fires them yet"
 
-    Manifests with hooks are read, checked and shown to whoever installs the plugin, and the supervisor can fire a hook
-    by the rules below. What is missing are the sessions of agents that would: until they come, a plugin that subscribes
-    runs as any other, and its hooks are never called. What each gets and may answer is settled, so you can write and
-    test them today.
+    Manifests with hooks are validated and shown on the consent screen, and the supervisor can fire hooks by the rules
+    below. Agent sessions, which would fire them, do not exist yet: until then a plugin that subscribes runs like any
+    other, and its hooks are never called. Parameters and results are final, so you can write and test hooks today.
 """
 FIRED = "Sessions of agents fire them, by the rules below.\n"
 
 INTRODUCTION = """\
 # Hooks
 
-A hook tells a plugin that an agent's session has come to a certain point. A plugin subscribes in its manifest, and may
-answer with something for the conversation:
+A hook notifies a plugin of a point in an agent's session. A plugin subscribes in its manifest, and may return something
+for the conversation:
 
 ```yaml
 hooks: [on_session_start, post_compact]
@@ -51,9 +50,9 @@ def greet(_params: JsonObject, context: Context) -> JsonObject | None:
     return _reminder(context)
 ```
 
-In TypeScript it is `plugin.hook("on_session_start", (params, call) => …)`. On the wire it is a method:
-`paddock.hook.NAME`, or `kaged.hook.NAME` for a plugin with a `kaged-plugin.yaml`. A hook tells of a moment and is no
-call of anybody's, so it cannot ask for scopes.
+In TypeScript it is `plugin.hook("on_session_start", (params, call) => …)`. In the protocol it is a method:
+`paddock.hook.NAME`, or `kaged.hook.NAME` for a plugin with a `kaged-plugin.yaml`. A hook has no caller,
+so it cannot require scopes.
 
 You can fire one in a test, without a session:
 
@@ -107,13 +106,13 @@ def hook_reference() -> str:
 
 
 def _sections() -> Iterator[str]:
-    yield "Every hook is given the `_context` that calls have: `operator_id`, `project_id`, `agent_path`, `session_id`"
-    yield "and `request_id`. Answering nothing, or `null`, is always fine.\n"
+    yield "Every hook receives the `_context` of calls: `operator_id`, `project_id`, `agent_path`, `session_id`"
+    yield "and `request_id`. Returning nothing, or `null`, is always valid.\n"
     for name, words in hook_words().items():
         yield f"## `{name}`\n"
         yield f"Fires {words['when']}. For {words['agents']}.\n"
-        yield from _fields("gets", words["gets"], "Nothing else goes with it.\n")
-        yield from _fields("may answer", words["returns"], "Whatever it answers is ignored.\n")
+        yield from _fields("receives", words["gets"], "It has no other parameters.\n")
+        yield from _fields("may return", words["returns"], "Its result is ignored.\n")
 
 
 def _fields(title: str, fields: Mapping[str, str], none: str) -> Iterator[str]:

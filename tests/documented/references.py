@@ -76,14 +76,14 @@ def error_reference() -> str:
     ]
     return (
         "# Errors\n\n"
-        "An error has a stable `code` for machines, a sentence for people, and what to do next. Its category decides"
-        " what it looks like on each side.\n\n"
+        "An error has a stable `code` for machines, a sentence for people, and what to do next. Its category determines"
+        " its exit code, HTTP status and JSON-RPC code.\n\n"
         "| category | in words | exit code | HTTP | JSON-RPC |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "Besides these, exit code 0 is success, 2 is wrong usage and 130 is an interrupted command.\n\n"
         'With `--json` an error is the one document on stdout, `{"error": {…}}`, and the same code is in the API\'s'
-        " problem body and in the `error_code` of a plugin that does not run. A mistake in a document has a code of its"
-        " own in the list `errors`, beside its place and its words. Of a call that failed, `no_effect` is true in the"
-        " `details` where it is certain that it did nothing.\n" + "".join(_actions()) + "".join(_codes_under_headings())
+        " problem body and in the `error_code` of a plugin that does not run. A mistake in a document has its own"
+        " code in the list `errors`, with its path and message. For a failed call, `no_effect` in the `details` is true"
+        " if it certainly had no effect.\n" + "".join(_actions()) + "".join(_codes_under_headings())
     )
 
 
@@ -137,28 +137,26 @@ def capability_reference() -> str:
         "`PATH` is absolute, or below `config:/` or `project:/`, which stand for directories that the host resolves."
         " There is no `..` and no pattern.\n\n"
         "## Services of the host\n\n| capability | lets the plugin |\n|---|---|\n" + "\n".join(services) + "\n\n"
-        "A yes to secrets is kept beside these, one for each that the manifest declares: `secret:NAME`, or"
-        " `secret:NAME=HOST:PORT` and `secret:NAME=HEADER@HOST:PORT` where it binds the secret to hosts."
-        " A new version that names another secret, or takes one elsewhere, needs it anew."
-        " In `capabilities` of a manifest they do not stand.\n\n"
+        "Consent to secrets is stored with these, one entry for each secret that the manifest declares: `secret:NAME`,"
+        " or `secret:NAME=HOST:PORT` and `secret:NAME=HEADER@HOST:PORT` if it binds the secret to hosts."
+        " A new version that names another secret, or another destination, needs new consent."
+        " They are not written in `capabilities` of a manifest.\n\n"
         "## Effects\n\nAn effect is what a call does to the world. The list is closed.\n\n"
         "| effect | in words |\n|---|---|\n" + "\n".join(effects) + "\n"
     )
 
 
 STATES_IN_WORDS = {
-    PluginState.DISABLED: "There is no process: nobody wants it to run, or it is enabled and starts when it is first"
-    " called. Then `on_demand` stands beside it, and `paddock plugin list` and `show` say `on demand`.",
-    PluginState.SPAWNING: "The process starts; handshake and configuration are under way. Calls wait.",
-    PluginState.RUNNING: "It answers calls, and is asked for its health from time to time.",
-    PluginState.CRASHED: "It ended by itself or had to be ended. It is started again after 1, 2, 4 … at most 60"
-    " seconds.",
-    PluginState.FAILED: "Not started again. After five failures within ten minutes it is given up: the daemon disables"
-    " it, so that the next one does not begin all over. After a start that would end the same way every time,"
-    " as with a refused handshake, it stays enabled, and the next daemon tries it once more. `paddock plugin show`"
-    " says why; `paddock plugin enable` tries again with a clean slate.",
-    PluginState.STOPPED: "Ended because it was asked to: idle, or on the way to disabled. An idle one is `on_demand`"
-    " too.",
+    PluginState.DISABLED: "No process: the plugin is disabled, or it is enabled and starts with its first call. In the"
+    " latter case `on_demand` is true, and `paddock plugin list` and `show` print `on demand`.",
+    PluginState.SPAWNING: "The process starts, with handshake and configuration. Calls wait.",
+    PluginState.RUNNING: "It accepts calls and is health-checked periodically.",
+    PluginState.CRASHED: "It exited or was killed. It is restarted after 1, 2, 4 … at most 60 seconds.",
+    PluginState.FAILED: "Not restarted. After five failures within ten minutes the daemon disables the plugin, so that"
+    " the next daemon does not start it again. After a failure that would repeat at every start, such as a rejected"
+    " handshake, it stays enabled, and the next daemon tries it once more. `paddock plugin show` shows the reason;"
+    " `paddock plugin enable` resets the restart counter and tries again.",
+    PluginState.STOPPED: "Stopped on request: idle, or about to be disabled. An idle one is `on_demand` too.",
 }
 
 
@@ -192,15 +190,15 @@ def http_reference() -> str:
         "# HTTP\n",
         "The daemon's API, on the two places that `paddock serve` names: `127.0.0.1:7433`, and `run/paddock.sock`,"
         " which only its owner and root may use. `/api/v1/openapi.json` describes it for machines, and the guide"
-        " [Integrate over HTTP](../guides/http-api.md) tells how to begin.\n",
+        " [Integrate over HTTP](../guides/http-api.md) explains how to start.\n",
         "An error is a problem body: `type`, `title`, `status`, `code`, `detail`, `error_id`, and `errors` with every"
         " mistake. The `code` is the one that the command line has; statuses are in [errors](errors.md).\n",
         f"The body of a request is JSON in UTF-8, and has at most {MAX_JSON_BYTES:,} bytes. A parameter that"
-        " a route does not know, or that is given twice, is refused. Where `GET` works `HEAD` does; answers are JSON"
-        " whatever `Accept` says, but for those that are told as server-sent events.\n",
-        "On the local socket the caller is the operator. Everybody else sends `Authorization: Bearer KEY`, and acts in"
-        " the tenant of that key, with what it may do; only the operator may name a `tenant`, or somebody in"
-        " `Paddock-As`. A route without a word on whom it is for is for everybody with a credential.\n",
+        " a route does not know, or that is given twice, is rejected. `HEAD` works wherever `GET` does. Responses are"
+        " JSON, independent of `Accept`, except for streams of server-sent events.\n",
+        "On the local socket the caller is the operator. All other callers send `Authorization: Bearer"
+        " KEY`, and act in the tenant of that key, with its rights; only the operator can set a `tenant` or"
+        " `Paddock-As`. Unless a route states its callers, every credential can use it.\n",
     ]
     for one in endpoints:
         parts.append(f"## {one.method} {one.prefix}{one.path.replace(':path', '')}\n")
@@ -225,14 +223,14 @@ def http_reference() -> str:
 
 
 def metrics_reference() -> str:
-    """Every number that is told to whoever watches over a host."""
+    """Every metric."""
     rows = [
         f"| `{one.name}` | {one.kind} | {', '.join(f'`{label}`' for label in one.labels)} | {one.help_text} |"
         for one in METRIC_FAMILIES
     ]
     said = (
-        "`GET /metrics` tells these in the text form of Prometheus; of a histogram there are `_bucket`, `_sum` and"
-        " `_count`. They count from the start of the daemon.\n"
+        "`GET /metrics` serves these metrics in the Prometheus text format; a histogram has `_bucket`, `_sum` and"
+        " `_count`. Counters start at zero with the daemon.\n"
     )
     return "\n".join(["# Metrics\n", said, "| name | kind | labels | |\n|---|---|---|---|", *rows]) + "\n"
 

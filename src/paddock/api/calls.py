@@ -108,7 +108,7 @@ _EXTRA_RESPONSES = (
     ExtraResponse(
         200,
         EVENT_STREAM,
-        "The plugin's events as `event`, its questions as `question`, then `end` with the call, whatever its outcome."
+        "The plugin's events as `event`, its questions as `question`, then `end` with the call and its outcome."
         " `Content-Location` is the URL of the call.",
     ),
     ExtraResponse(

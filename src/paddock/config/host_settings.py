@@ -36,8 +36,8 @@ class EffectSettings:
 
     retention_days: int = setting(
         30,
-        "How long what came of an effect is kept for whoever comes with its key, in days. That it has happened stays "
-        "known after that: it is not made again.",
+        "How long results are kept for calls that repeat an idempotency key, in days. After that the call is still "
+        "rejected instead of repeated.",
         kind=SettingKind.INTEGER,
         minimum=1,
         maximum=3650,
@@ -134,7 +134,7 @@ class EventSettings:
     private_receivers: tuple[str, ...] = setting(
         (),
         "Addresses that webhooks may be sent to though they are not public, this machine's own among them: "
-        "`127.0.0.1:5678`, `10.0.0.0/8`. Others are refused, whatever name leads to them.",
+        "`127.0.0.1:5678`, `10.0.0.0/8`. Other private addresses are refused, whatever host name resolves to them.",
         kind=SettingKind.NAMES,
         check=check_private_networks,
     )
@@ -158,8 +158,8 @@ class TelemetrySettings:
 
     otlp_endpoint: str | None = setting(
         None,
-        "Where an OpenTelemetry collector takes spans over HTTP, such as `http://127.0.0.1:4318`. Unset: nobody gets "
-        "any.",
+        "The OTLP endpoint of an OpenTelemetry collector over HTTP, such as `http://127.0.0.1:4318`. Unset: no spans "
+        "are sent.",
         kind=SettingKind.TEXT,
         sensitive=True,
         check=check_web_address,

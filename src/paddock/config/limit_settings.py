@@ -58,8 +58,8 @@ class LimitSettings:
     )
     in_progress_s: int = setting(
         86_400,
-        "How long an operator may be at work on one call that it answers with `in_progress`, in seconds. Then nobody "
-        "asks it any more, and its effect is in doubt.",
+        "How long an operator that returns `in_progress` is polled for one call, in seconds. After that the outcome of "
+        "its effect is unknown.",
         kind=SettingKind.INTEGER,
         minimum=1,
         maximum=2_592_000,

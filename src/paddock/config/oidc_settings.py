@@ -42,14 +42,14 @@ class OidcSettings:
 
     issuer: str | None = setting(
         None,
-        "The identity provider, exactly as it calls itself, such as `https://login.example.org`; `http://` only on "
-        "this machine. Needs `http.public_url`. Unset: nobody signs in through one, and no token of one is taken.",
+        "The issuer identifier of the identity provider, such as `https://login.example.org`; `http://` only on this "
+        "machine. Needs `http.public_url`. Unset: no sign-in through a provider, and no access tokens.",
         kind=SettingKind.TEXT,
         check=check_issuer,
     )
     client_id: str | None = setting(
         None,
-        "What this host is called at the provider. Unset: nobody signs in, and access tokens are still taken.",
+        "The client id of this host at the provider. Unset: no sign-in, but access tokens are accepted.",
         kind=SettingKind.TEXT,
     )
     client_secret: str | None = setting(
@@ -60,7 +60,7 @@ class OidcSettings:
     )
     scopes: str = setting(
         "openid email profile",
-        "What is asked of the provider about somebody who signs in, with spaces between.",
+        "The OAuth scopes that are requested at sign-in, separated by spaces.",
         kind=SettingKind.TEXT,
     )
     tenant: str = setting(
@@ -76,8 +76,8 @@ class OidcSettings:
     )
     create: bool = setting(
         False,
-        "Whether somebody whom nobody added is added when they first sign in, as a member. Needs "
-        "`oidc.allowed_domains` or `oidc.allowed_groups`. Otherwise they are refused.",
+        "Whether an unknown person is added as a member at their first sign-in. Needs `oidc.allowed_domains` or "
+        "`oidc.allowed_groups`. If false, unknown people are refused.",
         kind=SettingKind.BOOLEAN,
     )
     allowed_domains: tuple[str, ...] = setting(
@@ -87,7 +87,7 @@ class OidcSettings:
     )
     groups_claim: str = setting(
         "groups",
-        "The claim that lists somebody's groups at the provider.",
+        "The claim that lists a person's groups at the provider.",
         kind=SettingKind.TEXT,
     )
     allowed_groups: tuple[str, ...] = setting(
@@ -97,15 +97,14 @@ class OidcSettings:
     )
     roles: tuple[str, ...] = setting(
         (),
-        "Roles that groups of the provider give, as in `admins=operator`. At every sign-in somebody gets those of "
-        "their groups and loses the others that are named here; roles that are not named here stay as you set them.",
+        "Roles for groups of the provider, as in `admins=operator`. Each sign-in adds the roles of the person's groups "
+        "and removes the others that are listed here; roles that are not listed here stay as you set them.",
         kind=SettingKind.WORDS,
         check=check_pairs,
     )
     groups: tuple[str, ...] = setting(
         (),
-        "Groups of this host that groups of the provider put somebody in, as in `Nights=night-shift`. Kept like "
-        "`oidc.roles`.",
+        "Groups of this host for groups of the provider, as in `Nights=night-shift`. Updated like `oidc.roles`.",
         kind=SettingKind.WORDS,
         check=check_pairs,
     )

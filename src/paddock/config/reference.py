@@ -26,8 +26,8 @@ with a warning.
 
 **Nothing leaves the machine by itself.** Paddock sends no telemetry, and events to no webhook but yours.
 
-**Not a setting:** with `PADDOCK_DEBUG=1` in the environment a command that fails in a way nobody foresaw also prints
-where in the program that was, and each command what a host would write into a daemon's log.
+**Not a setting:** with `PADDOCK_DEBUG=1` in the environment, a command that fails unexpectedly also prints a
+traceback, and every command prints what a host would write into a daemon's log.
 
 **The cage** cannot be loosened by any setting. `cage.*` exists so that a variable which tries is refused with a clear
 error instead of being ignored.

@@ -67,8 +67,8 @@ class HttpSettings:
     )
     hosts: tuple[str, ...] = setting(
         (),
-        "Names that requests may ask for in `Host`, without a port, beside the address itself, the one of `public_url` "
-        "and, on this machine, `localhost`. All others are refused, so that no name of somebody else leads here.",
+        "Allowed values of `Host`, without a port, in addition to the address itself, the name of `public_url` and, on "
+        "this machine, `localhost`. All others are refused, as a protection against DNS rebinding.",
         kind=SettingKind.NAMES,
         check=check_http_hosts,
     )
@@ -157,7 +157,7 @@ class GatewaySettings:
     )
     instructions: str | None = setting(
         None,
-        "What models are told of all the tools together when a client connects. Unset: nothing.",
+        "Instructions for models about all the tools, sent when a client connects. Unset: none.",
         kind=SettingKind.TEXT,
     )
     page_size: int = setting(
@@ -176,7 +176,6 @@ class ConsoleSettings:
 
     tour: bool = setting(
         False,
-        "Whether the console's first page shows whoever operates the host around, step by step. `paddock demo` turns"
-        " it on.",
+        "Whether the console's first page shows operators a guided tour. `paddock demo` turns it on.",
         kind=SettingKind.BOOLEAN,
     )

@@ -46,30 +46,30 @@ METRIC_FAMILIES = (
     MetricFamily(
         "paddock_calls_total",
         "counter",
-        "Calls, by what became of them.",
+        "Calls, by outcome.",
         ("tenant", "plugin", "callable", "status"),
     ),
     MetricFamily(
-        "paddock_call_seconds", "histogram", "How long calls took that reached their plugin.", ("tenant", "plugin")
+        "paddock_call_seconds", "histogram", "Duration of calls that reached their plugin.", ("tenant", "plugin")
     ),
-    MetricFamily("paddock_decisions_total", "counter", "What the rules said to calls.", ("tenant", "decision")),
-    MetricFamily("paddock_call_errors_total", "counter", "Calls that failed, by code.", ("tenant", "plugin", "code")),
+    MetricFamily("paddock_decisions_total", "counter", "Policy decisions about calls.", ("tenant", "decision")),
+    MetricFamily("paddock_call_errors_total", "counter", "Failed calls, by error code.", ("tenant", "plugin", "code")),
     MetricFamily(
         "paddock_plugin_up",
         "gauge",
-        "0 while a plugin has crashed or was given up; one that starts when it is needed is up.",
+        "0 while a plugin has crashed or failed; a plugin that starts on demand is up.",
         _PLUGIN_LABELS,
     ),
-    MetricFamily("paddock_plugin_running", "gauge", "Whether it has a process.", _PLUGIN_LABELS),
-    MetricFamily("paddock_plugin_restarts", "gauge", "How often it was started again.", _PLUGIN_LABELS),
-    MetricFamily("paddock_plugin_in_flight", "gauge", "Calls that it works on.", _PLUGIN_LABELS),
-    MetricFamily("paddock_calls_running", "gauge", "Calls under way."),
-    MetricFamily("paddock_calls_held", "gauge", "Calls that wait for a person."),
-    MetricFamily("paddock_calls_in_doubt", "gauge", "Calls that have an unknown outcome.", ("tenant",)),
-    MetricFamily("paddock_ledger_waiting", "gauge", "Entries that wait to be written."),
-    MetricFamily("paddock_ledger_lost", "gauge", "Entries that could not be kept."),
-    MetricFamily("paddock_recording", "gauge", "Whether what happens can be recorded."),
-    MetricFamily("paddock_checkpointing", "gauge", "Whether checkpoints of the ledger can be made."),
+    MetricFamily("paddock_plugin_running", "gauge", "Whether the plugin has a process.", _PLUGIN_LABELS),
+    MetricFamily("paddock_plugin_restarts", "gauge", "Number of restarts.", _PLUGIN_LABELS),
+    MetricFamily("paddock_plugin_in_flight", "gauge", "Calls in progress in the plugin.", _PLUGIN_LABELS),
+    MetricFamily("paddock_calls_running", "gauge", "Calls in progress."),
+    MetricFamily("paddock_calls_held", "gauge", "Calls that wait for approval."),
+    MetricFamily("paddock_calls_in_doubt", "gauge", "Calls with an unknown outcome.", ("tenant",)),
+    MetricFamily("paddock_ledger_waiting", "gauge", "Ledger entries that wait to be written."),
+    MetricFamily("paddock_ledger_lost", "gauge", "Ledger entries that could not be stored."),
+    MetricFamily("paddock_recording", "gauge", "Whether the ledger can be written."),
+    MetricFamily("paddock_checkpointing", "gauge", "Whether ledger checkpoints can be created."),
 )
 """All metrics, in the order of the output."""
 

@@ -31,7 +31,7 @@ _API_DESCRIPTION = (
 )
 
 _IMPERSONATE_PARAM = ParameterSpec(
-    "The operator on the local socket acts as somebody else, with what they may do: `user:ann`, `key:ID`, `agent:PATH`."
+    "The operator on the local socket acts as another principal, with their rights: `user:ann`, `key:ID`, `agent:PATH`."
 )
 _IDEMPOTENCY_PARAM = ParameterSpec(
     "What has an effect has it once under one key: the same call again gives the same answer, with"

@@ -55,10 +55,10 @@ class Access(Enum):
     All levels but ANYBODY are limited to records of the caller's own tenant.
     """
 
-    ANYBODY = "anybody, without a credential"
+    ANYBODY = "all callers, without a credential"
     MEMBER = "everybody with a credential, of what is theirs"
-    OPERATOR = "whoever has the role operator in their tenant"
-    HOST = "whoever has the role operator in the tenant default, and so operates this host"
+    OPERATOR = "callers with the role operator in their tenant"
+    HOST = "operators of this host: callers with the role operator in the tenant default"
     LOCAL = "the operator on the local socket"
 
     def allows(self, caller: Caller | None) -> bool:
