@@ -30,7 +30,7 @@ BESIDES = {
     "cage.no_config": "cage/plan/granted_paths.py",
     "cage.no_project": "cage/plan/granted_paths.py",
     "config.secret_unset": "config/variables.py",
-    "effect.not_happened": "gate/idempotency/resolve.py",
+    "effect.not_happened": "gate/idempotency/manual_resolution.py",
     "plugin.crashed": "runtime/instance.py",
     "queue.interrupted": "queue/worker.py",
     "queue.timeout": "queue/worker.py",

@@ -18,7 +18,7 @@ from tests.host.conftest import Home
 from fixtures.packages import write_file, write_json
 from paddock.core.errors import PluginError
 from paddock.gate.idempotency.hints import fill_idempotency_hints
-from paddock.gate.idempotency.states import validate_idempotency_key
+from paddock.gate.idempotency.key_verdict import validate_idempotency_key
 from paddock.manifest.read import read_bytes
 from paddock.plugins.manage.enable import enable
 

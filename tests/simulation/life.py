@@ -21,8 +21,8 @@ from tests.simulation.store import SimulatedStore, open_direct_at
 from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.errors import PaddockError, StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId
+from paddock.gate.idempotency.manual_resolution import resolve
 from paddock.gate.idempotency.records import IdempotencyRecord
-from paddock.gate.idempotency.resolve import resolve
 from paddock.gate.invocation import CallRequest
 from paddock.ledger.write.append import TransactionLedger
 from paddock.store.sqlite import SqliteDirect

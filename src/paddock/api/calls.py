@@ -18,7 +18,7 @@ from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, CallSumm
 from paddock.gate.calls.registry import MAX_ENDED_CALLS
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.effects.context import pending_approval_json
-from paddock.gate.idempotency.states import MAX_KEY_CHARS, validate_idempotency_key
+from paddock.gate.idempotency.key_verdict import MAX_KEY_CHARS, validate_idempotency_key
 from paddock.host.explain.explain_service import ExplanationJson, explanations_to_json
 from paddock.host.host import Host
 from paddock.web.disconnect import client_connection

@@ -13,7 +13,7 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import NeedsApproval, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, RequestId, Tenant, new_id
 from paddock.gate.gate import Gate
-from paddock.gate.idempotency.states import validate_idempotency_key
+from paddock.gate.idempotency.key_verdict import validate_idempotency_key
 from paddock.host.calls.approvals import ApprovalService
 from paddock.host.identity.caller import build_call_context, local_principal
 from paddock.host.repairs.repair_service import RepairService

@@ -16,7 +16,7 @@ from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.catalogue.catalogue import CallTarget
-from paddock.gate.idempotency.states import validate_idempotency_key
+from paddock.gate.idempotency.key_verdict import validate_idempotency_key
 from paddock.host.host import Host
 from paddock.mcp_server.catalog import CallerCatalog, CatalogCache, list_tool_definitions, read_cursor
 from paddock.mcp_server.elicitation import ApprovalElicitation

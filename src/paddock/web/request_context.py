@@ -13,7 +13,7 @@ from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.errors import CallerError, Denied, Invalid, Problem
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.calls.handle import CallHandle
-from paddock.gate.idempotency.states import validate_idempotency_key
+from paddock.gate.idempotency.key_verdict import validate_idempotency_key
 from paddock.host.host import Host
 from paddock.host.identity.caller import local_principal
 from paddock.principals.tenants import unknown_tenant_error

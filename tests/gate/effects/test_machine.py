@@ -10,11 +10,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from paddock.gate.idempotency.states import (
-    FINAL_STATES,
-    TRANSITIONS,
-    EffectState,
-    EffectTransition,
+from paddock.gate.idempotency.key_verdict import (
     KeyExpired,
     KeyFree,
     KeyInDoubt,
@@ -25,8 +21,8 @@ from paddock.gate.idempotency.states import (
     KeySucceeded,
     KeyVerdict,
     key_verdict,
-    next_state,
 )
+from paddock.gate.idempotency.states import FINAL_STATES, TRANSITIONS, EffectState, EffectTransition, next_state
 
 BEFORE_THE_START = frozenset({EffectState.CLAIMED, EffectState.AWAITING_APPROVAL})
 

@@ -35,10 +35,7 @@ from paddock.gate.idempotency.errors import (
     result_expired_error,
     underway_error,
 )
-from paddock.gate.idempotency.records import RECOVER_JOB, EffectKey, IdempotencyRecord
-from paddock.gate.idempotency.resolve import require_in_doubt
-from paddock.gate.idempotency.states import (
-    EffectState,
+from paddock.gate.idempotency.key_verdict import (
     KeyExpired,
     KeyFree,
     KeyInDoubt,
@@ -46,8 +43,12 @@ from paddock.gate.idempotency.states import (
     KeyOtherPayload,
     KeyOtherPrincipal,
     KeySucceeded,
+    key_conflict,
     key_verdict,
 )
+from paddock.gate.idempotency.manual_resolution import require_in_doubt
+from paddock.gate.idempotency.records import RECOVER_JOB, EffectKey, IdempotencyRecord
+from paddock.gate.idempotency.states import EffectState
 from paddock.gate.invocation import Invocation
 from paddock.ledger.entry import EventSource
 from paddock.queue import queue
@@ -194,7 +195,7 @@ class EffectCoordinator:
                     raise result_expired_error(of)
 
     async def current_node_run(self) -> NodeRun:
-        """This run of this host, for `start`."""
+        """This run of this host, for `record_start`."""
         return await self._node.current_run()
 
     def record_start(self, tx: Transaction, invocation: Invocation, here: NodeRun) -> IdempotencyRecord:
@@ -457,10 +458,13 @@ def _require_same_call(
     Raises:
         Conflict: it is not.
     """
-    if principal not in (None, invocation.context.principal.id):
-        raise other_principal_error(of)
-    if payload_hash != invocation.payload_hash:
-        raise other_payload_error(of, call)
+    match key_conflict(payload_hash, principal, invocation.payload_hash, invocation.context.principal.id):
+        case KeyOtherPrincipal():
+            raise other_principal_error(of)
+        case KeyOtherPayload():
+            raise other_payload_error(of, call)
+        case None:
+            return
 
 
 def _stored_context(invocation: Invocation) -> Mapping[str, Any]:

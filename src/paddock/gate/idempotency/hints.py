@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from paddock.core.errors import Invalid, PluginError, Problem
 from paddock.core.printable import printable
-from paddock.gate.idempotency.states import validate_idempotency_key
+from paddock.gate.idempotency.key_verdict import validate_idempotency_key
 from paddock.manifest.model import Manifest
 from paddock.plugins.dialects.envelope import is_mcp_server
 from paddock.plugins.dialects.proposals import parse_json_text

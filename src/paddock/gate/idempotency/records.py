@@ -16,7 +16,8 @@ import orjson
 
 from paddock.core.errors import HostError
 from paddock.core.ids import CallId, Tenant
-from paddock.gate.idempotency.states import EffectState, EffectTransition, KeyRecord, Resolution, next_state
+from paddock.gate.idempotency.key_verdict import KeyRecord
+from paddock.gate.idempotency.states import EffectState, EffectTransition, Resolution, next_state
 from paddock.queue.leases import NodeRun
 from paddock.store.transaction import Row, Transaction
 

@@ -11,11 +11,7 @@ result of a success is returned again for as long as it is stored. After that th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
-
-from paddock.core.errors import Invalid, Problem
 
 
 class EffectState(StrEnum):
@@ -77,98 +73,3 @@ class Resolution(StrEnum):
 def next_state(state: EffectState, transition: EffectTransition) -> EffectState | None:
     """Return the state after a transition; None if the transition is not allowed."""
     return TRANSITIONS[state].get(transition)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRecord:
-    """The part of an idempotency record that decides about a further call with the same key."""
-
-    state: EffectState
-    payload_hash: str
-    forgotten: bool = False  # its result has expired
-    principal: str | None = None  # who used the key first; None after that person was erased
-
-
-@dataclass(frozen=True, slots=True)
-class KeyFree:
-    """The caller may use the key: it is unused, or its earlier call had no effect."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyInUse:
-    """The same call is in progress or waits for approval: both callers get its outcome."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeySucceeded:
-    """The effect has happened: the caller gets the stored result."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyOtherPayload:
-    """The key was used with another payload."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyOtherPrincipal:
-    """The key belongs to another principal, who alone gets its result."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyInDoubt:
-    """The effect may have happened, and is not repeated before that is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyExpired:
-    """The effect has happened and its result is no longer stored. It is not repeated."""
-
-
-KeyVerdict: TypeAlias = (
-    KeyFree | KeyInUse | KeySucceeded | KeyOtherPayload | KeyOtherPrincipal | KeyInDoubt | KeyExpired
-)
-
-
-def key_verdict(record: KeyRecord | None, payload_hash: str, principal: str | None = None) -> KeyVerdict:
-    """Decide what a caller with this key and payload gets.
-
-    One key identifies one effect for all principals; only the principal who used it first gets the result.
-    """
-    if record is None:
-        return KeyFree()
-    if record.principal not in (None, principal):
-        return KeyOtherPrincipal()
-    if record.payload_hash != payload_hash:
-        return KeyOtherPayload()
-    match record.state:
-        case EffectState.CLAIMED | EffectState.AWAITING_APPROVAL | EffectState.STARTED:
-            return KeyInUse()
-        case EffectState.SUCCEEDED:
-            return KeySucceeded() if record.principal == principal and not record.forgotten else KeyExpired()
-        case EffectState.FAILED_NO_EFFECT:
-            return KeyFree()
-        case EffectState.IN_DOUBT:
-            return KeyInDoubt()
-
-
-MAX_KEY_CHARS = 255
-_CALL_ID_PREFIX = "call_"  # a call without a key uses its own id as the key
-
-
-def validate_idempotency_key(text: str) -> str:
-    """Return the key if it is valid.
-
-    Raises:
-        Invalid: it is not.
-    """
-    if not text or len(text) > MAX_KEY_CHARS or not text.isascii() or not text.isprintable():
-        problem, hint = f"is not 1 to {MAX_KEY_CHARS} printable characters of ASCII", "a UUID is a good one"
-    elif text.startswith(_CALL_ID_PREFIX):
-        problem, hint = f"begins with {_CALL_ID_PREFIX}, as the ids of calls do", "begin it with something else"
-    else:
-        return text
-    raise Invalid(
-        "the idempotency key is not valid",
-        [Problem("idempotency_key", problem, hint, "wrong_value")],
-        code="invalid_params",
-    )

@@ -11,8 +11,14 @@ from paddock.core.ids import PrincipalId, Tenant
 from paddock.gate.effects.coordinator import EffectCoordinator
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.errors import recovers_automatically
+from paddock.gate.idempotency.manual_resolution import (
+    InDoubtCount,
+    count_in_doubt,
+    require_in_doubt,
+    require_record,
+    resolve,
+)
 from paddock.gate.idempotency.records import IdempotencyRecord, RecoverySchedule
-from paddock.gate.idempotency.resolve import InDoubtCount, count_in_doubt, require_in_doubt, require_record, resolve
 from paddock.gate.idempotency.states import EffectState
 from paddock.ledger.write.append import TransactionLedger
 from paddock.plugins.store.store import PluginStore
@@ -124,7 +130,7 @@ class UnknownOutcomes:
         comment: str,
         by: PrincipalId,
     ) -> UnresolvedEffect:
-        """Record the outcome that a person found out; see `gate/idempotency/resolve.py`.
+        """Record the outcome that a person found out; see `gate/idempotency/manual_resolution.py`.
 
         A result is checked if it is `result_given`: null may be one, or stand for none.
 

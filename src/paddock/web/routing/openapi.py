@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from paddock.gate.idempotency.states import MAX_KEY_CHARS
+from paddock.gate.idempotency.key_verdict import MAX_KEY_CHARS
 from paddock.web.routing.error_formats import PROBLEM_FORMAT, SHU_FORMAT, ErrorFormat
 from paddock.web.routing.route import (
     ANYBODY,

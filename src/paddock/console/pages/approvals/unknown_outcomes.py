@@ -11,7 +11,7 @@ from starlette.responses import Response
 from paddock.console.forms.request_form import SubmittedForm, read_form
 from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.core.errors import Busy, Conflict, Invalid, Problem
-from paddock.gate.idempotency.resolve import MAX_COMMENT_CHARS, record_json
+from paddock.gate.idempotency.manual_resolution import MAX_COMMENT_CHARS, record_json
 from paddock.gate.idempotency.states import EffectState
 from paddock.host.calls.unknown_outcomes import UnresolvedEffect
 from paddock.host.host import Host
