@@ -16,7 +16,7 @@ from paddock import Config, Host, open_host
 from paddock.cli.client.event_loop import run_async
 from paddock.core.errors import Unavailable
 from paddock.daemon.run import tune_garbage_collector
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.plugins.install.commit import commit_install
 from paddock.plugins.install.consent import full_consent
 from paddock.plugins.install.resolve import resolve_package
@@ -105,7 +105,7 @@ def _home(folder: Path) -> Generator[Path, None, None]:
         packages.append(write_plugin(folder / name, name, program, names))
         (folder / name / "malformed.py").write_bytes((here / "_malformed.py").read_bytes())
     home = folder / "home"
-    with open_one_shot({"PADDOCK_HOME": str(home)}, folder) as host:
+    with open_local_store({"PADDOCK_HOME": str(home)}, folder) as host:
         for package in packages:
             with resolve_package(host.plugins, parse_source(str(package))) as prepared:
                 commit_install(host.plugins, prepared, full_consent(prepared))

@@ -15,7 +15,7 @@ import json
 from paddock import Config, open_host
 from paddock.daemon.run import tune_garbage_collector
 from paddock.host.host import Host
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.plugins.install.commit import commit_install
 from paddock.plugins.install.consent import full_consent
 from paddock.plugins.install.resolve import resolve_package
@@ -34,7 +34,7 @@ def write_package(folder: Path, name: str, files: dict[str, str], **fields: Any)
 
 def install(home: Path, *packages: Path, enabled: bool = True) -> None:
     """Install packages, each with all that it asks for, and enable them unless told not to."""
-    with open_one_shot({"PADDOCK_HOME": str(home)}, home) as opened:
+    with open_local_store({"PADDOCK_HOME": str(home)}, home) as opened:
         for package in packages:
             with resolve_package(opened.plugins, parse_source(str(package))) as prepared:
                 done = commit_install(opened.plugins, prepared, full_consent(prepared))

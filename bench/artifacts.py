@@ -21,7 +21,7 @@ from _plugins import write_plugin
 from _side_by_side import Report, Times, options
 
 from paddock import Config, Host, open_host
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.plugins.install.commit import commit_install
 from paddock.plugins.install.consent import full_consent
 from paddock.plugins.install.resolve import resolve_package
@@ -68,7 +68,7 @@ CHILD = "import os, sys\ndata = memoryview(os.urandom(int(sys.argv[1])))\nos.rea
 
 
 def install(home: Path, package: Path) -> None:
-    with open_one_shot({"PADDOCK_HOME": str(home)}, home) as host:
+    with open_local_store({"PADDOCK_HOME": str(home)}, home) as host:
         with resolve_package(host.plugins, parse_source(str(package))) as prepared:
             commit_install(host.plugins, prepared, full_consent(prepared))
         enable(host.plugins, "mover")

@@ -91,14 +91,14 @@ def _copy(place: Path, directory: Path, numbers: Iterator[int], *, sync: bool = 
 
 @contextmanager
 def _install_in_process(place: Path, directory: Path, numbers: Iterator[int]) -> Iterator[Callable[[], float]]:
-    from paddock.host.wiring.one_shot import open_one_shot
+    from paddock.host.wiring.local_store import open_local_store
     from paddock.plugins.install.commit import commit_install
     from paddock.plugins.install.consent import full_consent
     from paddock.plugins.install.resolve import resolve_package
     from paddock.plugins.manage.remove import uninstall
     from paddock.plugins.package.source import parse_source
 
-    with open_one_shot({"PADDOCK_HOME": str(place / "home-process")}, place) as host:
+    with open_local_store({"PADDOCK_HOME": str(place / "home-process")}, place) as host:
 
         def once() -> float:
             number = next(numbers)

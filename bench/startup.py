@@ -84,13 +84,13 @@ def _environment(place: Path) -> dict[str, str]:
 
 def _install_plugins(place: Path, environ: Mapping[str, str]) -> None:
     sys.path.insert(0, str(SOURCE))
-    from paddock.host.wiring.one_shot import open_one_shot
+    from paddock.host.wiring.local_store import open_local_store
     from paddock.plugins.install.commit import commit_install
     from paddock.plugins.install.consent import full_consent
     from paddock.plugins.install.resolve import resolve_package
     from paddock.plugins.package.source import parse_source
 
-    with open_one_shot(environ, place) as host:
+    with open_local_store(environ, place) as host:
         for number in range(PLUGINS):
             directory = place / "packages" / str(number)
             package(number).write(directory)

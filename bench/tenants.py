@@ -28,7 +28,7 @@ from governed_call import FAIR, METHOD, PARAMS, PLUGIN
 
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.ids import PrincipalId, Tenant
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.plugins.manage.enable import enable
 from paddock.principals.tenants import add_tenant
 from paddock.store.audited_transaction import AuditedTransaction
@@ -69,7 +69,7 @@ def prepare(folder: Path) -> Path:
     runtime = {"command": ["python3", "./main.py"]}
     files = {"main.py": PLUGIN}
     install(home, write_package(folder / "echo", "echo", files, runtime=runtime, capabilities=[], methods=[METHOD]))
-    with open_one_shot({"PADDOCK_HOME": str(home)}, home) as opened:
+    with open_local_store({"PADDOCK_HOME": str(home)}, home) as opened:
         plugins = opened.plugins
         made, now = PrincipalId("local:bench"), plugins.now()
         for tenant in (QUIET, LOUD):

@@ -37,7 +37,7 @@ MAIN_CLASSES = {
     "core": ("Principal", "Question"),
     "web": ("ApiRoute", "Router", "Caller"),
     "mcp_server": ("McpServer",),
-    "host": ("OneShotHost", "Repair"),
+    "host": ("LocalStore", "Repair"),
 }
 
 

@@ -13,7 +13,7 @@ from fixtures.commands import Paddock
 from fixtures.daemons import daemon
 from fixtures.packages import write_file, write_json
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.plugins.tool_pinning.normalize import normalize_definitions
 from paddock.plugins.tool_pinning.record import record_listing
 
@@ -33,7 +33,7 @@ def files(paddock: Paddock, source: Path) -> Paddock:
 
 def met(paddock: Paddock, *listed: One) -> None:
     """What happens when the server runs and lists this."""
-    with open_one_shot({"PADDOCK_HOME": str(paddock.home)}, paddock.home) as host:
+    with open_local_store({"PADDOCK_HOME": str(paddock.home)}, paddock.home) as host:
         record_listing(host.plugins, DEFAULT_TENANT, "files", normalize_definitions(listed, fine))
 
 

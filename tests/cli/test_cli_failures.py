@@ -10,7 +10,7 @@ from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.packages import native, write_file
 from fixtures.parrot import parrot
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.plugins.manage.enable import disable
 
 WHY = "failed too often: it ended with exit status 3; its last log line: going down"
@@ -38,7 +38,7 @@ def given_up(paddock: Paddock, folder: Path) -> None:
     """A parrot that a daemon gave up, as the daemon writes that down."""
     paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
     paddock("plugin", "enable", "parrot")
-    with open_one_shot({"PADDOCK_HOME": str(paddock.home)}, folder) as host:
+    with open_local_store({"PADDOCK_HOME": str(paddock.home)}, folder) as host:
         disable(host.plugins, "parrot", given_up=WHY)
 
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from fixtures.commands import Paddock
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.plugins.environments.requirements import resolve_command
 from paddock.plugins.store.lookup import manifest_of
 from paddock.plugins.store.node_files import find_environment
@@ -21,7 +21,7 @@ def environments(paddock: Paddock) -> list[Path]:
 
 def command_of(paddock: Paddock, name: str) -> tuple[str, ...]:
     """The command line that a start of this plugin would use."""
-    with open_one_shot(paddock.environment, paddock.home) as host:
+    with open_local_store(paddock.environment, paddock.home) as host:
         row = host.plugins.database.read(current_versions)[name]
         environment = find_environment(host.plugins, row)
         assert environment is not None

@@ -9,7 +9,7 @@ import pytest
 from tests.environments.shops import PythonIndex
 
 from fixtures.commands import Paddock
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.manifest.model import CommandRuntime
 from paddock.plugins.store.lookup import manifest_of
 from paddock.plugins.store.rows import current_versions
@@ -20,7 +20,7 @@ ONE, TWO, THREE = "read:fs:/srv/one", "read:fs:/srv/two", "read:fs:/srv/three"
 
 def chosen(paddock: Paddock) -> dict[str, Any]:
     """What the installed server has that a person chose."""
-    with open_one_shot(paddock.environment, paddock.home) as host:
+    with open_local_store(paddock.environment, paddock.home) as host:
         manifest = manifest_of(host.plugins.database.read(current_versions)["tiny-server"])
     assert isinstance(manifest.runtime, CommandRuntime)
     schema = manifest.system_config_schema or {}

@@ -11,7 +11,7 @@ from tests.environments.shops import PythonIndex
 
 from fixtures.commands import Paddock
 from fixtures.packages import shu, write_file, write_json
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.plugins.store.node_files import find_environment
 from paddock.plugins.store.rows import current_versions
 
@@ -49,7 +49,7 @@ def test_where_they_are_allowed_they_are_pinned_shown_and_installed_for_this_plu
     paddock.quickly("plugin", "install", plugin, "--yes")
     tree = paddock.trees / "shu_notes" / "1.0.0"
     assert not list(tree.rglob("*.lock")), "the package stays what its author made"
-    with open_one_shot(paddock.environment, paddock.home) as host:
+    with open_local_store(paddock.environment, paddock.home) as host:
         row = host.plugins.database.read(current_versions)["shu_notes"]
         environment = find_environment(host.plugins, row)
     assert environment is not None

@@ -12,7 +12,7 @@ from tests.environments.shops import NpmRegistry, PythonIndex
 
 from fixtures.commands import Paddock
 from fixtures.packages import write_json
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.manifest.model import CommandRuntime
 from paddock.plugins.store.lookup import manifest_of
 from paddock.plugins.store.rows import current_versions
@@ -47,7 +47,7 @@ def main():
 
 def runtime(paddock: Paddock, name: str) -> CommandRuntime:
     """What was consented to."""
-    with open_one_shot(paddock.environment, paddock.home) as host:
+    with open_local_store(paddock.environment, paddock.home) as host:
         found = manifest_of(host.plugins.database.read(current_versions)[name]).runtime
     assert isinstance(found, CommandRuntime)
     return found

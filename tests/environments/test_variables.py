@@ -6,7 +6,7 @@ import pytest
 from tests.environments.shops import PythonIndex
 
 from fixtures.commands import Paddock
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.manifest.model import CommandRuntime
 from paddock.plugins.store.lookup import manifest_of
 from paddock.plugins.store.rows import current_versions
@@ -17,7 +17,7 @@ FILE = "DATA_FILE=config:/data.json"
 
 def variables(paddock: Paddock) -> dict[str, str]:
     """The variables in the manifest that was consented to."""
-    with open_one_shot(paddock.environment, paddock.home) as host:
+    with open_local_store(paddock.environment, paddock.home) as host:
         runtime = manifest_of(host.plugins.database.read(current_versions)["tiny-server"]).runtime
     assert isinstance(runtime, CommandRuntime)
     return dict(runtime.env)

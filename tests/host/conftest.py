@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fixtures.packages import write_file, write_json
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.plugins.install.commit import commit_install
 from paddock.plugins.install.consent import full_consent
 from paddock.plugins.install.resolve import resolve_package
@@ -73,7 +73,7 @@ class Home:
 
     def changing(self, change: Callable[[Any], object]) -> None:
         """Do what a command would do with the plugin store."""
-        with open_one_shot(self.environment, self.path) as host:
+        with open_local_store(self.environment, self.path) as host:
             change(host.plugins)
 
 

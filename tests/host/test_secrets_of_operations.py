@@ -23,7 +23,7 @@ from paddock.gate.idempotency.records import list_in_state
 from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.host.secrets.keys import load_secret_keys
-from paddock.host.wiring.one_shot import open_one_shot
+from paddock.host.wiring.local_store import open_local_store
 from paddock.plugins.manage.enable import enable
 from paddock.secrets.vault import store_secret
 from paddock.store.audited_transaction import AuditedTransaction
@@ -76,7 +76,7 @@ class _Unheard:
 
 
 def keep(home: Home, name: str, value: str, owner: str = "") -> None:
-    with open_one_shot(home.environment, home.path) as host:
+    with open_local_store(home.environment, home.path) as host:
         keys = load_secret_keys(host.directories, host.loaded.settings, home.environment)
         plugins = host.plugins
 
@@ -143,7 +143,7 @@ async def test_what_has_happened_is_told_again_though_its_secret_is_gone(home: H
     keep(home, "shared", "once")
     async with open_host(Config(home=home.path, environ={})) as host:
         made = await host.call("keeper.send", {}, idempotency_key="k1")
-        with open_one_shot(home.environment, home.path) as command:
+        with open_local_store(home.environment, home.path) as command:
             command.plugins.database.write(lambda tx: tx.execute("DELETE FROM secrets"))
         told = await host.call("keeper.send", {}, idempotency_key="k1")
         another = await refused(host, "keeper.send", idempotency_key="k2")

@@ -52,10 +52,10 @@ def populate_home(home: Path) -> tuple[list[DemoPlugin], Secret]:
     Raises:
         NotFound: the examples are missing.
     """
-    from paddock.cli.client.one_shot import local_principal
+    from paddock.cli.client.local_store import local_principal
     from paddock.core.clock import SystemRandom
     from paddock.demo.simulated_user import SIMULATED_USER_NAME
-    from paddock.host.wiring.one_shot import open_one_shot
+    from paddock.host.wiring.local_store import open_local_store
     from paddock.plugins.examples import example_plugins
     from paddock.plugins.install.commit import commit_install
     from paddock.plugins.install.consent import full_consent
@@ -71,7 +71,7 @@ def populate_home(home: Path) -> tuple[list[DemoPlugin], Secret]:
             "the example plugins are not here", code="demo.no_examples", hint="run it from a checkout: ./run demo"
         )
     installed: list[DemoPlugin] = []
-    with open_one_shot(os.environ, home) as host:
+    with open_local_store(os.environ, home) as host:
         store = host.plugins.acting_as(local_principal())
         for directory in directories:
             with resolve_package(store, parse_source(str(directory))) as package:
@@ -98,7 +98,7 @@ def populate_home(home: Path) -> tuple[list[DemoPlugin], Secret]:
 
 def change_example_server(plugin: str) -> None:
     """Configure the example server to offer more from its next start on, as `paddock plugin configure` does."""
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.host.plugins.configuration.config import write_configuration
 
     with open_for_read() as host:

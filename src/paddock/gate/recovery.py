@@ -25,9 +25,9 @@ from paddock.core.ids import CallId, PluginName, Tenant
 from paddock.core.tasks import run_to_completion
 from paddock.gate.authorization import policy_snapshot
 from paddock.gate.catalogue.catalogue import CallTarget
-from paddock.gate.effects.context import restore_context
 from paddock.gate.effects.coordinator import recovery_job_type
 from paddock.gate.effects.poll_state import PollState
+from paddock.gate.effects.stored_context import restore_context
 from paddock.gate.gate import Gate
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.errors import recovers_automatically

@@ -16,7 +16,7 @@ from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.core.secret import Secret
-    from paddock.host.wiring.one_shot import OneShotHost
+    from paddock.host.wiring.local_store import LocalStore
     from paddock.secrets.wrapping_keys import WrappingKeys
 
 
@@ -53,7 +53,7 @@ def _read_secret_file(option: str) -> tuple[str, Secret]:
     return validate_secret_name(name), Secret(value)
 
 
-def open_wrapping_keys(host: OneShotHost) -> WrappingKeys:
+def open_wrapping_keys(host: LocalStore) -> WrappingKeys:
     """Return the wrapping keys of this home. Prompts only when a key is needed, and only at a terminal."""
     from paddock.host.secrets.keys import load_secret_keys
 

@@ -13,7 +13,7 @@ from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 
 if TYPE_CHECKING:
     from paddock.approvals.store import ApprovalTransaction
-    from paddock.host.wiring.one_shot import OneShotHost
+    from paddock.host.wiring.local_store import LocalStore
     from paddock.plugins.store.store import PluginStore
     from paddock.store.audited_transaction import AuditedTransaction
     from paddock.store.database import Transaction
@@ -25,14 +25,14 @@ DEFAULT_TENANT_NAME = str(DEFAULT_TENANT)
 
 def local_principal() -> PrincipalId:
     """Return the principal of the person at this terminal."""
-    from paddock.cli.client.one_shot import local_principal as principal
+    from paddock.cli.client.local_store import local_principal as principal
 
     return principal()
 
 
 def read_store(unit: Callable[[Transaction], T]) -> T:
     """Run a read transaction."""
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
 
     with open_for_read() as host:
         return host.plugins.database.read(unit)
@@ -40,7 +40,7 @@ def read_store(unit: Callable[[Transaction], T]) -> T:
 
 def change_store(tenant: str, unit: Callable[[AuditedTransaction], T]) -> T:
     """Run an audited change as the local principal. A running daemon applies it before this returns."""
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
 
     with open_for_read() as host:
         store = replace(host.plugins, tenant=Tenant(tenant))
@@ -50,7 +50,7 @@ def change_store(tenant: str, unit: Callable[[AuditedTransaction], T]) -> T:
         return result
 
 
-def invalidate_daemon_credentials(host: OneShotHost) -> None:
+def invalidate_daemon_credentials(host: LocalStore) -> None:
     """Have a running daemon drop its cached credentials, so that a revocation takes effect at once."""
     from paddock.cli.client.api_client import running_daemon
 
@@ -70,7 +70,7 @@ def remove_with_approvals(tenant: str, work: Callable[[AuditedTransaction, Appro
 
     Afterwards the store's log contains none of it, unless another process reads there right now.
     """
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
 
     with open_for_read() as host:
         store = replace(host.plugins, tenant=Tenant(tenant))

@@ -27,7 +27,7 @@ def show(uri: str, *, tenant: str, as_json: bool) -> None:
     """Show the size, the media type and the time of an artifact."""
     from paddock.capabilities.artifacts.address import artifact_address, parse_address
     from paddock.capabilities.artifacts.rows import require_artifact
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
 
     digest = parse_address(uri)
     with open_for_read(tenant) as host:

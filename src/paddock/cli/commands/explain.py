@@ -21,7 +21,7 @@ def explain(name: str, *, who: str | None, tenant: str, as_json: bool) -> None:
     import sys
     from datetime import UTC, datetime
 
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.host.explain.explain_service import Explainer, explanations_to_json
     from paddock.policy.load import load_policy
     from paddock.principals.principal_name import resolve_principal

@@ -60,7 +60,7 @@ def import_(
 
     Afterwards, settings are printed for your client, so that it reaches all servers through Paddock.
     """
-    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.client.local_store import open_for_change
     from paddock.cli.client.secret_input import open_wrapping_keys
     from paddock.cli.commands.client_config import (
         print_client_snippet,

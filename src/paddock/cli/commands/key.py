@@ -55,7 +55,7 @@ def show(file: Path, *, as_json: bool) -> None:
 @options.as_json
 def trust(key: str, *, label: str, as_json: bool) -> None:
     """Trust a public key: plugins that it signed are verified."""
-    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.client.local_store import open_for_change
     from paddock.plugins.trust.trusted_keys import trust_key
 
     path = Path(key)
@@ -71,7 +71,7 @@ def trust(key: str, *, label: str, as_json: bool) -> None:
 @options.as_json
 def list_(*, as_json: bool) -> None:
     """List trusted keys."""
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.plugins.trust.trusted_keys import list_trusted_keys
 
     with open_for_read() as host:
@@ -101,7 +101,7 @@ def list_(*, as_json: bool) -> None:
 @options.as_json
 def remove(key: str, *, yes: bool, as_json: bool) -> None:
     """Stop trusting a key. Plugins that it signed stay installed, and are no longer verified."""
-    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.client.local_store import open_for_change
     from paddock.cli.output.consent_prompt import confirm
     from paddock.plugins.trust.trusted_keys import distrust_key, require_trusted_key
 

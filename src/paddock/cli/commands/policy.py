@@ -92,7 +92,7 @@ def try_(
     """Show the decision of the rules for a hypothetical call, the deciding rule, and what would change it."""
     from datetime import UTC, datetime
 
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.cli.client.store_access import local_principal
     from paddock.host.policy.hypothetical_call import HypotheticalCall, decide_hypothetical
     from paddock.policy.load import load_policy

@@ -45,7 +45,7 @@ secret_owner_option = click.option(
 @options.as_json
 def set_(name: str, *, user: str | None, tenant: str, as_json: bool) -> None:
     """Set a secret. The value is read from a hidden prompt or from stdin."""
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.host.secrets.secret_service import store_secret
     from paddock.secrets.rows import validate_secret_name
 
@@ -116,7 +116,7 @@ def show(name: str, *, user: str | None, tenant: str, as_json: bool) -> None:
 @options.as_json
 def remove(name: str, *, user: str | None, tenant: str, yes: bool, as_json: bool) -> None:
     """Erase a secret and its data key."""
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.cli.output.consent_prompt import confirm
     from paddock.host.secrets.secret_service import erase_secret
     from paddock.secrets.rows import require_secret
@@ -143,7 +143,7 @@ def remove(name: str, *, user: str | None, tenant: str, yes: bool, as_json: bool
 @options.as_json
 def rotate(*, to: str | None, yes: bool, as_json: bool) -> None:
     """Re-encrypt the secrets of all tenants with a new key. An interrupted rotation continues when run again."""
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.cli.output.consent_prompt import confirm
     from paddock.core.clock import SystemRandom
     from paddock.secrets import rotation

@@ -18,7 +18,7 @@ from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from paddock.core.secret import Secret
-    from paddock.host.wiring.one_shot import OneShotHost
+    from paddock.host.wiring.local_store import LocalStore
     from paddock.webhooks.admin import WebhookAdmin
     from paddock.webhooks.webhook import Webhook
 
@@ -274,8 +274,8 @@ def retry(webhook: str, event: str | None, *, every: bool, tenant: str, as_json:
 
 
 @contextmanager
-def _open_webhook_admin(tenant: str) -> Generator[tuple[OneShotHost, WebhookAdmin], None, None]:
-    from paddock.cli.client.one_shot import open_for_read
+def _open_webhook_admin(tenant: str) -> Generator[tuple[LocalStore, WebhookAdmin], None, None]:
+    from paddock.cli.client.local_store import open_for_read
     from paddock.cli.client.secret_input import open_wrapping_keys
     from paddock.host.ledger.webhooks import webhook_admin_for
     from paddock.webhooks.sender import ReceiverDestinations

@@ -18,7 +18,7 @@ from paddock.core.ids import CallId
 from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.gate.calls.questions import OpenQuestions, QuestionJson
 from paddock.gate.catalogue.catalogue import CallTarget
-from paddock.gate.effects.context import PendingApprovalJson, pending_approval_json
+from paddock.gate.effects.approval_preview import PendingApprovalJson, pending_approval_json
 from paddock.gate.effects.poll_state import CallProgressJson
 from paddock.gate.idempotency.errors import reports_unknown_outcome, with_unknown_outcome_of
 from paddock.gate.invocation import CallCancelled, Invocation

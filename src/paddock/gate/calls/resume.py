@@ -23,7 +23,8 @@ from paddock.core.ids import CallId, Tenant
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.catalogue.catalogue import CallTarget
-from paddock.gate.effects.context import approval_required_error, load_context
+from paddock.gate.effects.approval_preview import approval_required_error
+from paddock.gate.effects.stored_context import load_context
 from paddock.gate.gate import Gate
 from paddock.gate.invocation import CallCancelled
 from paddock.principals.principal_name import resolve_principal

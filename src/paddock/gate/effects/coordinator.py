@@ -25,8 +25,9 @@ from paddock.core.events.calls import EffectInDoubt
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant
 from paddock.core.tasks import run_to_completion
-from paddock.gate.effects.context import approval_required_error, dump_context
+from paddock.gate.effects.approval_preview import approval_required_error
 from paddock.gate.effects.outcomes import HOST_LOST_ERROR, HOST_LOST_MESSAGE, OutcomeRecorder
+from paddock.gate.effects.stored_context import dump_context
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.errors import (
     in_doubt_error,

@@ -29,9 +29,9 @@ from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant
 from paddock.core.tasks import run_to_completion
 from paddock.gate.catalogue.catalogue import CallTarget
-from paddock.gate.effects.context import restore_context
 from paddock.gate.effects.poll_state import MAX_POLLS, CallProgressJson, PollState, poll_delay, progress_timeout_error
 from paddock.gate.effects.polling import POLL_JOB, OperatorPoller
+from paddock.gate.effects.stored_context import restore_context
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.errors import in_doubt_error, result_expired_error
 from paddock.gate.idempotency.records import IdempotencyRecord

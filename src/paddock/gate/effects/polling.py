@@ -19,9 +19,9 @@ from paddock.core.errors import PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
 from paddock.core.tasks import run_to_completion
 from paddock.gate.catalogue.catalogue import CallTarget, Catalogue
-from paddock.gate.effects.context import restore_context
 from paddock.gate.effects.coordinator import EffectCoordinator
 from paddock.gate.effects.poll_state import DEFAULT_MAX_PROGRESS_S, PollState, progress_timeout_error
+from paddock.gate.effects.stored_context import restore_context
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.errors import with_unknown_outcome
 from paddock.gate.idempotency.records import IdempotencyRecord

@@ -22,8 +22,9 @@ from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant
 from paddock.core.tasks import run_to_completion
 from paddock.gate.authorization import Authorizer, denied_error
-from paddock.gate.effects.context import approval_required_error, dump_context
+from paddock.gate.effects.approval_preview import approval_required_error
 from paddock.gate.effects.coordinator import EffectCoordinator
+from paddock.gate.effects.stored_context import dump_context
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.invocation import Invocation
 from paddock.policy.decision import Ask, Deny

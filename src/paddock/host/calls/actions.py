@@ -21,7 +21,7 @@ from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import ApprovalTokens
 from paddock.gate.catalogue.catalogue import CallTarget, Catalogue
-from paddock.gate.effects.context import ApprovalPreviewJson, pending_approval_json
+from paddock.gate.effects.approval_preview import ApprovalPreviewJson, pending_approval_json
 from paddock.gate.gate import Gate
 from paddock.gate.permitted_targets import PermittedTargetJson, is_action, permitted_targets
 from paddock.manifest.model import CallableForm

@@ -24,7 +24,7 @@ from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.resume import PendingCallResumer
 from paddock.gate.catalogue.catalogue import CallTarget
-from paddock.gate.effects.context import ApprovalPreviewJson, approval_preview
+from paddock.gate.effects.approval_preview import ApprovalPreviewJson, approval_preview
 
 DEFAULT_PAGE_SIZE = 100  # requests per page
 MAX_PAGE_SIZE = 1_000

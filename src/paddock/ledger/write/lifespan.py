@@ -36,8 +36,8 @@ async def open_ledger(
         clock: Source of the entries' times.
         random: Source of their ids and salts.
         state: The directory of checkpoints and their key. Without it no checkpoints are made.
-        long_running: Whether the host stays up. A one-shot host leaves the checkpoint to a later one, unless the last
-            is older than a minute: a signature costs as much as the call.
+        long_running: Whether the host stays up. The host of one command leaves the checkpoint to a later one, unless
+            the last is older than a minute: a signature costs as much as the call.
     """
     writer = LedgerWriter(database, clock, random)
     tasks = [asyncio.create_task(writer.write_forever(), name="write the ledger")]

@@ -41,7 +41,7 @@ consent_person_option = click.option(
 @options.as_json
 def add(name: str, *, person: str | None, tenant: str, yes: bool, as_json: bool) -> None:
     """Record the consent of a person to a callable. It is valid until it is removed."""
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.cli.output.consent_prompt import confirm
     from paddock.plugins.tool_pinning.tools import find_callable
     from paddock.principals.consents import give_consent

@@ -36,7 +36,7 @@ def _console_base_url() -> str:
     Raises:
         Unreachable: no daemon serves the console.
     """
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.web.daemon_address import console_url
 
     with open_for_read() as host:

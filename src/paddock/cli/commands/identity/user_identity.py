@@ -73,7 +73,7 @@ def _print_identities(name: str, tenant: str, *, as_json: bool) -> None:
 
 def _resolve_issuer(option: str | None) -> str:
     """Return the issuer of the identity provider: the named one, or that of the settings."""
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.core.errors import OperatorError
 
     with open_for_read() as host:

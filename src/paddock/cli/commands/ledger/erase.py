@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.approvals.erasure import ErasureResult, erase_person
-from paddock.cli.client.one_shot import local_principal, open_for_read
+from paddock.cli.client.local_store import local_principal, open_for_read
 from paddock.cli.client.store_access import approval_transaction
 from paddock.core.ids import Tenant
 from paddock.gate.admission.quotas import erase_usage

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from paddock.cli.client.one_shot import open_for_read
+from paddock.cli.client.local_store import open_for_read
 from paddock.cli.output.report import output_write_error, print_result
 from paddock.ledger.chain.chains import require_chain
 from paddock.ledger.chain.checkpoint import checkpoint_file, read_checkpoint_lines

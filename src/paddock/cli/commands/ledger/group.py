@@ -24,7 +24,7 @@ chain_tenant_option = click.option("--tenant", default=DEFAULT_TENANT, metavar="
 @options.as_json
 def show(name: str, *, tenant: str, as_json: bool) -> None:
     """Show one ledger entry, or all entries of a call or request in order."""
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.host.ledger.reader import no_entries_error
     from paddock.ledger.chain.verify import altered_text, find_altered
     from paddock.ledger.read.entries import find_entries

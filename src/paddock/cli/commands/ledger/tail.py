@@ -16,7 +16,7 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
-    from paddock.host.wiring.one_shot import OneShotHost
+    from paddock.host.wiring.local_store import LocalStore
     from paddock.ledger.entry import LedgerEntry
     from paddock.ledger.read.entries import EntryFilter
 
@@ -57,7 +57,7 @@ def tail(
     as_json: bool,
 ) -> None:
     """Show the last ledger entries, oldest first. With --follow and --json: one JSON object per line."""
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.host.ledger.reader import parse_ledger_time
     from paddock.ledger.chain.chains import require_chain
     from paddock.ledger.read.entries import EntryFilter, last_seq, list_entries
@@ -87,7 +87,7 @@ def tail(
             raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
 
 
-def _follow(host: OneShotHost, tenant: str, entry_filter: EntryFilter, seq: int, *, as_json: bool) -> None:
+def _follow(host: LocalStore, tenant: str, entry_filter: EntryFilter, seq: int, *, as_json: bool) -> None:
     import time
 
     from paddock.ledger.read.entries import MAX_PAGE_ENTRIES, last_seq, list_entries

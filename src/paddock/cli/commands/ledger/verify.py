@@ -29,7 +29,7 @@ def verify_with_progress(tenant: str | None, anchors: Sequence[Path], keys: Sequ
     Raises:
         NotFound: there is no such tenant.
     """
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.ledger.chain.verify import verify_ledger
 
     try:

@@ -221,7 +221,7 @@ def validate(reference: str, value: str, *, as_json: bool) -> None:
     """Validate a value against a schema of an installed plugin. NAME#TOOL/input selects one of several tools."""
     import json
 
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.core.errors import Invalid, OperatorError
     from paddock.plugins.tool_pinning.validate import validate_value
 

@@ -30,7 +30,7 @@ def configure(name: str, key: str | None, *, unset: bool, tenant: str, as_json: 
 
     Secret text is encrypted and stored as a secret. Secret values of other types are stored in local.toml as they are.
     """
-    from paddock.cli.client.one_shot import open_for_change, open_for_read
+    from paddock.cli.client.local_store import open_for_change, open_for_read
     from paddock.cli.client.secret_input import open_wrapping_keys, warn_about_store_log
     from paddock.config.plugin_fields import parse_field_value, require_field
     from paddock.host.plugins.configuration.config import system_schema, write_configuration

@@ -61,7 +61,7 @@ def enable(name: str, *, tenant: str, grant: tuple[str, ...], yes: bool, as_json
     is asked for.
     """
     from paddock.cli.client.api_client import plugin_path, running_daemon
-    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.client.local_store import open_for_change
     from paddock.cli.client.plugin_status import (
         runtime_from_response,
         stale_config_warnings,
@@ -121,7 +121,7 @@ def _confirm_grants(name: str, tenant: str, grants: Sequence[str], *, yes: bool)
     """
     if tenant == DEFAULT_TENANT_NAME and not grants:
         return []  # confirmed when the plugin was installed
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.plugins.manage.enable import find_grant_state
     from paddock.plugins.tool_pinning.tools import load_tools
 
@@ -189,7 +189,7 @@ def disable(name: str, *, tenant: str, as_json: bool) -> None:
 @options.as_json
 def pin(name: str, version: str | None, *, off: bool, as_json: bool) -> None:
     """Pin a plugin to a version: upgrades do not change it."""
-    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.client.local_store import open_for_change
     from paddock.plugins.store import versions
 
     with open_for_change() as host:
@@ -212,7 +212,7 @@ def repair(name: str, *, as_json: bool) -> None:
 
     A running daemon restarts the plugin with the restored files.
     """
-    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.client.local_store import open_for_change
     from paddock.cli.output.status_line import ProgressLine
     from paddock.plugins.manage.repair import repair_plugin
     from paddock.plugins.store.lookup import require_plugin
@@ -233,7 +233,7 @@ def repair(name: str, *, as_json: bool) -> None:
 @options.as_json
 def alias(other: str, name: str | None, *, remove: bool, as_json: bool) -> None:
     """Add or remove an alias of a plugin."""
-    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.client.local_store import open_for_change
     from paddock.plugins.store import lookup
 
     if remove == (name is not None):

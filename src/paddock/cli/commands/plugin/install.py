@@ -81,7 +81,7 @@ def install(
     as_json: bool,
 ) -> None:
     """Install a plugin, after showing its capabilities and asking for consent. Enable it afterwards to run it."""
-    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.client.local_store import open_for_change
     from paddock.plugins.install.request import InstallRequest
     from paddock.plugins.package.source import parse_source
 
@@ -141,7 +141,7 @@ def upgrade(
     as_json: bool,
 ) -> None:
     """Upgrade a plugin, or change the arguments of a server from a registry. The difference is shown first."""
-    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.client.local_store import open_for_change
     from paddock.plugins.install.request import InstallRequest
     from paddock.plugins.package.source import parse_source
     from paddock.plugins.store.lookup import require_plugin
@@ -297,7 +297,7 @@ def _confirm_unchanged(store: PluginStore, plan: InstallPlan, retype: str, *, ye
 @options.as_json
 def rollback(name: str, *, to: str | None, grant: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Return to an earlier version. By default, old versions are kept for 30 days."""
-    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.client.local_store import open_for_change
     from paddock.cli.client.plugin_status import wait_until_running
     from paddock.cli.output.consent_prompt import confirm, confirm_new_capabilities, parse_grants, print_consent_screen
     from paddock.plugins.install.consent_screen import rollback_screen
@@ -332,7 +332,7 @@ def rollback(name: str, *, to: str | None, grant: tuple[str, ...], yes: bool, as
 @options.as_json
 def remove(name: str, *, version: str | None, force: bool, yes: bool, as_json: bool) -> None:
     """Remove a plugin with all its versions, files, grants, data and configuration."""
-    from paddock.cli.client.one_shot import apply_removals, clean_up_killed_commands, open_for_read
+    from paddock.cli.client.local_store import apply_removals, clean_up_killed_commands, open_for_read
     from paddock.cli.output.consent_prompt import confirm
     from paddock.plugins.manage import remove as removal
     from paddock.plugins.store.purge import pending_purges

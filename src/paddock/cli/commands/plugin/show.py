@@ -51,7 +51,7 @@ ON_DEMAND = "on demand"
 def list_(*, kind: str | None, verbose: bool, tenant: str, as_json: bool) -> None:
     """List installed plugins and their state. Plugins are installed for all tenants and enabled for each of them."""
     from paddock.cli.client.api_client import running_daemon
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.plugins.store.listing import list_plugins
     from paddock.plugins.trust.trusted_keys import list_trusted_keys
 
@@ -191,7 +191,7 @@ def _row_json(plugin: InstalledPlugin, trusted: Mapping[KeyId, str], runtime: An
 def show(name: str, *, tenant: str, as_json: bool) -> None:
     """Show a plugin: its versions, trust, capabilities, tools and effects."""
     from paddock.cli.client.api_client import path_segment, running_daemon
-    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.local_store import open_for_read
     from paddock.cli.client.plugin_status import warnings_from_response
     from paddock.plugins.manage.details import load_details
 

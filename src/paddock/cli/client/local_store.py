@@ -1,4 +1,4 @@
-"""A host without plugins or calls, opened for one command."""
+"""The local store, opened for one command of the person at this terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paddock.config.directories import user_name
 from paddock.config.project_file import working_directory
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
-from paddock.host.wiring.one_shot import OneShotHost, open_one_shot
+from paddock.host.wiring.local_store import LocalStore, open_local_store
 
 
 def local_principal() -> PrincipalId:
@@ -23,13 +23,13 @@ def local_principal() -> PrincipalId:
 
 
 @contextmanager
-def open_for_read(tenant: str = DEFAULT_TENANT) -> Generator[OneShotHost, None, None]:
-    """Open the host for a command that only reads, with plugins as the tenant has them.
+def open_for_read(tenant: str = DEFAULT_TENANT) -> Generator[LocalStore, None, None]:
+    """Open the store for a command that only reads, with plugins as the tenant has them.
 
     Raises:
         NotFound: there is no such tenant.
     """
-    with open_one_shot(os.environ, Path.home(), cwd=working_directory()) as host:
+    with open_local_store(os.environ, Path.home(), cwd=working_directory()) as host:
         print_problems(host.loaded.warnings, "!", "yellow")
         host = replace(host, plugins=host.plugins.acting_as(local_principal()))
         if tenant != DEFAULT_TENANT:
@@ -41,15 +41,15 @@ def open_for_read(tenant: str = DEFAULT_TENANT) -> Generator[OneShotHost, None, 
 
 
 @contextmanager
-def open_for_change(tenant: str = DEFAULT_TENANT) -> Generator[OneShotHost, None, None]:
-    """Open the host for a command that changes something: cleans up after killed commands, then notifies a daemon."""
+def open_for_change(tenant: str = DEFAULT_TENANT) -> Generator[LocalStore, None, None]:
+    """Open the store for a command that changes something: cleans up after killed commands, then notifies a daemon."""
     with open_for_read(tenant) as host:
         clean_up_killed_commands(host)
         yield host
         apply_removals(host)
 
 
-def clean_up_killed_commands(host: OneShotHost) -> None:
+def clean_up_killed_commands(host: LocalStore) -> None:
     """Clean up what killed commands left behind."""
     from paddock.cli.client.api_client import running_daemon
     from paddock.plugins.manage.remove import reconcile_config_entries
@@ -61,7 +61,7 @@ def clean_up_killed_commands(host: OneShotHost) -> None:
         apply_removals(host)
 
 
-def apply_removals(host: OneShotHost) -> None:
+def apply_removals(host: LocalStore) -> None:
     """Have the daemon stop removed plugins and purge their data; without a daemon, purge it here.
 
     What a daemon could not purge in time stays marked (`purge.pending_purges`).

@@ -1,4 +1,4 @@
-"""A host for one command that only reads or changes what is installed; no plugin runs."""
+"""The plugin store and the settings, opened for one command without a host; no plugin runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from paddock.plugins.store.store import PluginStore, open_plugin_store
 
 
 @dataclass(frozen=True, slots=True)
-class OneShotHost:
-    """The parts that a one-shot command works with."""
+class LocalStore:
+    """The plugin store with the directories and settings it was opened with."""
 
     directories: Directories
     loaded: LoadedSettings
@@ -24,10 +24,10 @@ class OneShotHost:
 
 
 @contextmanager
-def open_one_shot(
+def open_local_store(
     environ: Mapping[str, str], home: Path, *, cwd: Path | None = None, clock: Clock | None = None
-) -> Generator[OneShotHost, None, None]:
-    """Open the plugin store for one command, without a daemon.
+) -> Generator[LocalStore, None, None]:
+    """Open the plugin store of this machine for one command, without a host.
 
     Raises:
         Invalid: the settings have mistakes; carries all of them.
@@ -37,4 +37,4 @@ def open_one_shot(
     create_directories(directories)
     loaded = load_settings(directories, environ, cwd=cwd)
     with open_plugin_store(directories, loaded.settings, clock=clock) as plugins:
-        yield OneShotHost(directories, loaded, plugins)
+        yield LocalStore(directories, loaded, plugins)

@@ -1,0 +1,68 @@
+"""The context of a call as it is stored, to run the call later or to recover its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from paddock.core.call import CallContext, PolicySnapshot, Principal
+from paddock.core.ids import AgentPath, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId
+from paddock.gate.idempotency.records import IdempotencyRecord
+from paddock.principals.principal_name import resolve_principal
+from paddock.store.database import Database
+
+_STORED_FIELDS: dict[str, Any] = {
+    "request": RequestId,
+    "tenant": Tenant,
+    "operator": OperatorId,
+    "project": ProjectId,
+    "agent_path": AgentPath,
+    "session": SessionId,
+    "workflow": WorkflowId,
+    "step": StepId,
+    "idempotency_key": str,
+}
+
+
+def dump_context(context: CallContext) -> dict[str, Any]:
+    """Convert the context of a call to JSON data, to run it later. The principal is looked up again then."""
+    stored: dict[str, Any] = {"principal": context.principal.id}
+    for name in _STORED_FIELDS:
+        value = getattr(context, name)
+        if value is not None:
+            stored[name] = value
+    return stored
+
+
+def load_context(stored: Mapping[str, Any], principal: Principal) -> CallContext:
+    """Build the context of a stored call for the current principal. No caller waits for such a call."""
+    fields = {name: _STORED_FIELDS[name](value) for name, value in stored.items() if name in _STORED_FIELDS}
+    return CallContext(principal, background=True, **fields)
+
+
+async def restore_context(
+    effect: IdempotencyRecord, database: Database, now: datetime, *, fence: int | None = None
+) -> CallContext:
+    """Restore the context of a recorded call. The principal is looked up again, since it may no longer exist.
+
+    Args:
+        effect: The record of the call.
+        database: Holds the principals.
+        now: The time at which the principal has to be valid.
+        fence: The fence of a further run of the call; None for another call that is made on its behalf.
+    """
+    stored: dict[str, Any] = {"request": effect.call, "tenant": effect.effect_key.tenant, **(effect.context or {})}
+    name = str(stored.get("principal") or "")
+    principal = await database.read(lambda tx: resolve_principal(tx, name, effect.effect_key.tenant, now))
+    context = replace(load_context(stored, principal), policy=_load_policy(stored.get("policy")))
+    if fence is None:
+        return context
+    return replace(context, idempotency_key=effect.effect_key.key, fence=fence, call=effect.call)
+
+
+def _load_policy(stored: Mapping[str, Any] | None) -> PolicySnapshot | None:
+    if stored is None:
+        return None
+    return PolicySnapshot(stored["decision"], tuple(stored["policies"]), stored["version"], stored["approval"])
