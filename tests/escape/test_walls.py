@@ -43,7 +43,7 @@ def test_without_its_wall_an_attempt_gets_out(
 
 def test_a_file_that_is_shown_by_mistake_still_cannot_be_read(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(daemons, "SOURCES", without(Removal("the view", (SHOWN_BY_MISTAKE,), ()), sources))
-    attempt = "read a file of the host that everybody may read"
+    attempt = "read a world-readable file of the host"
     with scene(ordinary=True) as around, caging(ordinary=True, warm=False) as daemon:
         outcome = try_in_cage(daemon, around, [attempt])[attempt]
     assert (outcome.out, outcome.told) == (False, "EACCES"), "not ENOENT: it is there, and Landlock holds it"
@@ -52,7 +52,7 @@ def test_a_file_that_is_shown_by_mistake_still_cannot_be_read(sources: Path, mon
 def test_without_both_walls_it_can(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both = Removal("the view and Landlock", (SHOWN_BY_MISTAKE, NO_LANDLOCK), ())
     monkeypatch.setattr(daemons, "SOURCES", without(both, sources))
-    attempt = "read a file of the host that everybody may read"
+    attempt = "read a world-readable file of the host"
     with scene(ordinary=True) as around, caging(ordinary=True, warm=False) as daemon:
         assert try_in_cage(daemon, around, [attempt])[attempt].out
 

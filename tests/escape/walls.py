@@ -98,10 +98,10 @@ REMOVALS = (
             "find the sockets of the host's services below /run",
             "look into root's home",
             "look into the homes of the users",
-            "read a file of the host that everybody may read",
+            "read a world-readable file of the host",
             "read it through the root of its own process",
             "climb out of its working directory",
-            "have the loader run a program that nobody granted",
+            "have the loader run a program that was not granted",
             "follow a link out of the tree it may read",
             "plant a link in the tree it may change and follow it",
             "look beside the tree it may read",
@@ -111,7 +111,7 @@ REMOVALS = (
     Removal(
         "what the cage shows, and which programs run",
         (*WHOLE_VIEW, NO_LANDLOCK),
-        ("run a program that nobody granted", "become root by a set-user-id program"),
+        ("run a program that was not granted", "become root by a set-user-id program"),
         ways=("granted",),
     ),
     Removal(
@@ -193,7 +193,7 @@ REMOVALS = (
         ("keep a capability", "change its root directory"),
     ),
     Removal(
-        "the loss of capabilities, the number of nobody, the filter and Landlock",
+        "the loss of capabilities, the unprivileged user id, the filter and Landlock",
         (KEPT_CAPABILITIES[0], ROOT_BY_NUMBER[0], NO_FILTER, NO_LANDLOCK),
         (
             "mount a file system of its own",
@@ -273,10 +273,10 @@ REMOVALS = (
         ("read the environment of the first process",),
         ways=("cold",),
     ),
-    Removal("the number of nobody", ROOT_BY_NUMBER, ("be somebody", "have more than one user mapped")),
+    Removal("the unprivileged user id", ROOT_BY_NUMBER, ("have another user id", "have more than one user mapped")),
     Removal("the cgroup namespace", NO_CGROUP_NAMESPACE, ("share the cgroup namespace with the host",)),
     Removal(
-        "being nobody",
+        "the unprivileged user",
         (STILL_ROOT,),
         ("read a private file of root in the tree it may read",),
         ways=("granted",),

@@ -38,7 +38,7 @@ def _(facts: Facts) -> str | None:
     return "none" if _status("Seccomp") != "2" else None
 
 
-@room.attempt("be somebody")
+@room.attempt("have another user id")
 def _(facts: Facts) -> str | None:
     nobody = 65534
     who = (*os.getresuid(), *os.getresgid())

@@ -40,12 +40,12 @@ def _run_copy(facts: Facts, place: str) -> str | None:
         os.unlink(copy)
 
 
-@room.attempt("run a program that nobody granted")
+@room.attempt("run a program that was not granted")
 def _(facts: Facts) -> str | None:
     return next((ran for ran in (run(path, "--version") for path in PROGRAMS) if ran), None)
 
 
-@room.attempt("have the loader run a program that nobody granted")
+@room.attempt("have the loader run a program that was not granted")
 def _(facts: Facts) -> str | None:
     for loader in ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"):
         for path in PROGRAMS:

@@ -52,7 +52,7 @@ def _(facts: Facts) -> str | None:
     return str(os.listdir("/home"))
 
 
-@room.attempt("read a file of the host that everybody may read")
+@room.attempt("read a world-readable file of the host")
 def _(facts: Facts) -> str | None:
     return _read(facts["secret_file"])
 
