@@ -48,7 +48,7 @@ def test_the_page_names_the_bounds_as_they_are() -> None:
         f"| {request.DEFAULT_TIMEOUT_S:g} s, or what `timeout` says, up to {request.MAX_TIMEOUT_S:g} s",
         f"repetitions | {request.DEFAULT_RETRIES}, or what `retries` says, up to {request.MAX_RETRIES}",
         f"{headers.MAX_HEADERS}, with {headers.MAX_HEADERS_BYTES} characters in all",
-        f"requests under way of a plugin and tenant | {service.MAX_CONCURRENT}",
+        f"concurrent requests of a plugin and tenant | {service.MAX_CONCURRENT}",
         f"followed {hop.MAX_REDIRECTS} times",
     ):
         assert words in page, words
