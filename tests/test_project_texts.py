@@ -12,7 +12,13 @@ import paddock
 from documented.command_tree import leaves
 from paddock.core.action import SENTENCES, template_arguments
 
+ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path(paddock.__file__).parent
+PAGES = (
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((SOURCE / "console" / "templates").rglob("*.html")),
+)
 # Where commands are typed or described: the command line, the demo, and the descriptions of settings and the API.
 MAY_NAME_COMMANDS = (
     "cli/",
@@ -53,6 +59,13 @@ PRIVATE_WORDS = re.compile(
     r"|not taken here|does not print|is no token|goes by|holds what)\b",
     re.IGNORECASE,
 )
+WORDS_OF_NO_PAGE = re.compile(
+    r"\b(who(?:m|se)?ever|nobody|somebody|anybody|everybody|(?:is|are|was|were|be|been|being|not|cannot) told"
+    r"|mend(?:s|ed|ing)?|what bec[ao]mes? of|bec[ao]mes? of (?:it|them|a call)|waits for a yes)\b",
+    re.IGNORECASE,
+)
+# Blocks and spans of code quote what programs print; what templates compute is no text.
+QUOTED = re.compile(r"^( *)```.*?^\1```|`(?:[^`\n]|\n(?!\n))+`|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL | re.MULTILINE)
 THE_UNIX_USER = re.compile(r"\b(user|as|is|by) nobody\b|\(nobody\)|nobody, o\+rx|as nobody, who")
 # What only Paddock can do: an error that says so carries the action.
 DONE_IN_PADDOCK = re.compile(
@@ -189,4 +202,15 @@ def test_no_text_for_people_uses_the_words_of_a_private_language() -> None:
         if file != "policy/schema.py"  # a text for Cedar
         for line, text in texts_for_people(tree)
         if PRIVATE_WORDS.search(THE_UNIX_USER.sub("", text))
+    ] == []
+
+
+def test_no_page_uses_the_words_of_a_private_language() -> None:
+    assert len(PAGES) > 100, "the pages are found"
+    assert [
+        f"{page.relative_to(ROOT)}:{number}: {line.strip()}"
+        for page in PAGES
+        for text in [QUOTED.sub(lambda quoted: "\n" * quoted[0].count("\n"), page.read_text(encoding="utf-8"))]
+        for number, line in enumerate(text.splitlines(), 1)
+        if WORDS_OF_NO_PAGE.search(line)
     ] == []
