@@ -28,8 +28,8 @@ def test_every_field_of_list_and_info_is_documented(paddock: Paddock, source: Pa
         shown = paddock("plugin", "show", "parrot", "--json").json
         tools = paddock("plugin", "tools", "parrot", "--json").json
 
-    assert listed.keys() == documented("In both")
-    assert shown.keys() == documented("In both") | documented("Only in info")
+    assert listed.keys() == documented("Fields of list and show")
+    assert shown.keys() == documented("Fields of list and show") | documented("Fields of show only")
     assert listed["runtime"].keys() == shown["runtime"].keys() == enabled["runtime"].keys() == documented("runtime")
     assert (tools.keys(), tools["tools"]) == ({"name", "known", "tools", "hints"}, shown["tools"])
     assert all(one.keys() == documented("tools") for one in shown["tools"])
@@ -45,7 +45,7 @@ def test_without_a_daemon_the_fields_are_the_same_and_there_is_no_process(paddoc
     assert enabled.keys() == {"name", "version", "state", "runtime", "warnings"}
     assert (enabled["state"], enabled["runtime"]) == ("enabled", None)
     (listed,) = paddock("plugin", "list", "--json").json["plugins"]
-    assert (listed.keys(), listed["runtime"]) == (documented("In both"), None)
+    assert (listed.keys(), listed["runtime"]) == (documented("Fields of list and show"), None)
 
 
 def test_every_state_of_an_installation_and_every_field_of_a_warning_is_documented() -> None:
