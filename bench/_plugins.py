@@ -33,8 +33,8 @@ from paddock.runtime.instance import SupervisorDeps  # noqa: E402
 from paddock.runtime.launcher import PluginLauncher  # noqa: E402
 from paddock.runtime.protocol_adapter import Definition  # noqa: E402
 from paddock.runtime.protocols.select import select_adapter  # noqa: E402
+from paddock.runtime.start_throttle import StartThrottle  # noqa: E402
 from paddock.runtime.supervisor import Supervisor, open_supervisor  # noqa: E402
-from paddock.runtime.throttle import StartThrottle  # noqa: E402
 
 
 def write_plugin(

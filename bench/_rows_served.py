@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypedDict
 
-from paddock.core.member_types import MemberConstraint
+from paddock.core.schema_annotations import MemberConstraint
 
 REQUESTS = 4000
 BODY = json.dumps({"name": "parrot.say", "params": {"text": "hello"}, "idempotency_key": "a-key"}).encode()

@@ -16,7 +16,7 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Daemon, again_and_again, daemon
 from fixtures.parrot import parrot
 from paddock.cli.client.api_client import ApiClient, running_daemon
-from paddock.cli.client.http import UnixSocketTransport
+from paddock.cli.client.unix_socket_transport import UnixSocketTransport
 from paddock.config.directories import find_directories
 from paddock.core.errors import Busy, CallerError, Denied
 from paddock.rpc.framing import MAX_STRUCTURE_TOKENS

@@ -19,7 +19,7 @@ from fixtures.mail import mail
 from fixtures.maker import CONTENT, maker
 from fixtures.parrot import parrot
 from paddock.cli.client.api_client import ApiClient, open_client
-from paddock.cli.client.protocol import ApiRequest
+from paddock.cli.client.transport import ApiRequest
 from paddock.cli.output.report import DEBUG_HINT
 from paddock.core.errors import CallerError, Denied, HostError, Invalid, NotFound, TimedOut
 from paddock.web.routing.error_formats import full_problem

@@ -11,7 +11,7 @@ from documented.command_tree import leaves
 from documented.error_codes import meanings
 from documented.events import event_reference
 from documented.hooks import hook_reference
-from paddock.api.resources import api_routes
+from paddock.api.routes import api_routes
 from paddock.cli.output.action_text import command_line
 from paddock.config.oidc_settings import OidcSettings
 from paddock.config.reference import settings_reference

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from fixtures.daemons import Daemon, LocalConnection
-from paddock.api.resources import api_routes
+from paddock.api.routes import api_routes
 from paddock.config.settings import Settings
 from paddock.core.errors import Denied
 from paddock.core.schema.compile import MAX_PROBLEMS

@@ -39,8 +39,8 @@ from paddock.runtime.endpoint import EndpointLauncher
 from paddock.runtime.instance import SupervisorDeps
 from paddock.runtime.protocol_adapter import Definition
 from paddock.runtime.protocols.select import select_adapter
+from paddock.runtime.start_throttle import StartThrottle
 from paddock.runtime.supervisor import Supervisor, open_supervisor
-from paddock.runtime.throttle import StartThrottle
 from paddock.secrets.vault import Vault
 from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.database import Database

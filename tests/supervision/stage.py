@@ -41,8 +41,8 @@ from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.protocol_adapter import Definition
 from paddock.runtime.protocols.native.adapter import CapabilityHandler
 from paddock.runtime.protocols.select import select_adapter
+from paddock.runtime.start_throttle import StartThrottle
 from paddock.runtime.supervisor import Supervisor, open_supervisor
-from paddock.runtime.throttle import StartThrottle
 
 E = TypeVar("E", bound=Event)
 

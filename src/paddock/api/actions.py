@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from paddock.core.error_mapping import http_status
 from paddock.gate.permitted_targets import PermittedTargetJson
-from paddock.host.calls.actions import ActionDoneJson, ActionFailedJson, ActionPendingJson, action_outcome
+from paddock.host.calls.shu_actions import ActionDoneJson, ActionFailedJson, ActionPendingJson, action_outcome
 from paddock.host.host import Host
 from paddock.web.disconnect import client_connection
 from paddock.web.request_context import call_context, call_location

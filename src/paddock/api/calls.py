@@ -13,7 +13,7 @@ from starlette.responses import Response
 from paddock.core.call import CallContext
 from paddock.core.elicitation import QuestionAnswer
 from paddock.core.errors import NeedsApproval
-from paddock.core.member_types import MemberConstraint
+from paddock.core.schema_annotations import MemberConstraint
 from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, CallSummaryJson
 from paddock.gate.calls.registry import MAX_ENDED_CALLS
 from paddock.gate.catalogue.catalogue import CallTarget

@@ -8,8 +8,8 @@ from starlette.requests import Request
 
 from paddock.config.knob_values import KnobUpdate
 from paddock.core.errors import NotFound
-from paddock.core.member_types import MemberConstraint
 from paddock.core.printable import printable
+from paddock.core.schema_annotations import MemberConstraint
 from paddock.host.host import Host
 from paddock.host.plugins.configuration.knobs import KnobsJson
 from paddock.web.request_context import request_tenant

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.ids import Tenant
-from paddock.core.member_types import NonNegativeInt
+from paddock.core.schema_annotations import NonNegativeInt
 from paddock.host.host import Host
 from paddock.host.ledger.reader import parse_ledger_time
 from paddock.ledger.entry import LedgerEntryJson

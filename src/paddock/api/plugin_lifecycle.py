@@ -7,8 +7,8 @@ from typing import Annotated, NotRequired, TypeAlias, TypedDict
 from starlette.requests import Request
 
 from paddock.core.errors import NeedsConsent
-from paddock.core.member_types import MemberConstraint
-from paddock.host.calls.activation import ActivationSummaryJson, ActivePluginJson
+from paddock.core.schema_annotations import MemberConstraint
+from paddock.host.calls.osqr_activation import ActivationSummaryJson, ActivePluginJson
 from paddock.host.host import Host
 from paddock.web.request_context import call_context, request_tenant
 from paddock.web.routing.body_parsers import MAX_GRANTS, parse_grants

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.ids import Tenant
-from paddock.core.member_types import MemberConstraint
+from paddock.core.schema_annotations import MemberConstraint
 from paddock.host.calls.caller_view import OfferedPluginJson, PluginSummaryJson
 from paddock.host.host import Host
 from paddock.host.plugins.inventory import InstalledPluginJson, PluginJson

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from paddock.core.call import PrincipalKind
 from paddock.core.errors import Denied
-from paddock.core.member_types import DateTime
+from paddock.core.schema_annotations import DateTime
 from paddock.host.host import Host
 from paddock.principals.sessions import ConsoleSession
 from paddock.web.routing.errors import NoticePage

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 from starlette.requests import Request
 
-from paddock.core.member_types import DateTime, NonNegativeInt
+from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.gate.idempotency.manual_resolution import MAX_COMMENT_CHARS, EffectJson, record_json
 from paddock.host.calls.unknown_outcomes import UnresolvedEffect
 from paddock.host.host import Host

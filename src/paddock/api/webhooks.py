@@ -8,7 +8,7 @@ from typing import Annotated, NotRequired, TypedDict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.member_types import MemberConstraint, NonNegativeInt
+from paddock.core.schema_annotations import MemberConstraint, NonNegativeInt
 from paddock.host.host import Host
 from paddock.host.ledger.webhooks import WebhookJson
 from paddock.web.request_context import request_tenant

@@ -33,7 +33,7 @@ from paddock.core.errors import (
     Unavailable,
     Unreachable,
 )
-from paddock.core.member_types import MemberConstraint
+from paddock.core.schema_annotations import MemberConstraint
 
 EXIT_OK = 0
 EXIT_FAILED = 1

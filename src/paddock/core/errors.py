@@ -32,7 +32,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NotRequired, TypedDict
 
 from paddock.core.action import Action, ActionJson, with_sentence
-from paddock.core.member_types import NonNegativeInt
+from paddock.core.schema_annotations import NonNegativeInt
 
 
 class Category(StrEnum):

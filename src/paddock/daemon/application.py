@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from paddock.api.resources import api_routes
+from paddock.api.routes import api_routes
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.host.host import Host

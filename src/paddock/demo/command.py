@@ -89,7 +89,7 @@ def demo(*, port: int, no_browser: bool, once: bool, as_json: bool) -> None:
 def _prepare_demo(home: Path, daemon: DemoDaemon, started: float) -> _DemoState:
     """Populate the home while the daemon starts, then make the history."""
     from paddock.cli.client.api_client import ApiClient
-    from paddock.cli.client.http import UnixSocketTransport
+    from paddock.cli.client.unix_socket_transport import UnixSocketTransport
     from paddock.config.directories import find_directories
     from paddock.demo.api_client import ApiKeyClient
     from paddock.demo.history import make_history

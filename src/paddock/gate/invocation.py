@@ -19,8 +19,8 @@ from paddock.core.events.event import field_names
 from paddock.core.ids import CallId
 from paddock.gate.audit_entry import EntryTemplate
 from paddock.gate.catalogue.catalogue import CallTarget
-from paddock.gate.disclosure import find_undisclosed
 from paddock.gate.idempotency.records import IdempotencyRecord
+from paddock.gate.nondeterminism import find_undisclosed
 from paddock.ledger.entry import PreEncoded, SplitEvent
 from paddock.manifest.model import PluginKind
 from paddock.policy.decision import Decision

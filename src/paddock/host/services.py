@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from paddock.capabilities.artifacts.service import ArtifactService
 from paddock.gate.calls.registry import CallRegistry
-from paddock.host.calls.actions import Actions
-from paddock.host.calls.activation import Activation
 from paddock.host.calls.caller_view import CallableAccess, PermittedPlugins
+from paddock.host.calls.osqr_activation import OsqrActivation
+from paddock.host.calls.shu_actions import ShuActions
 from paddock.host.calls.unknown_outcomes import UnknownOutcomes
 from paddock.host.explain.explain_service import ExplainService
 from paddock.host.identity.api_keys import ApiKeyService
@@ -67,8 +67,8 @@ class CallServices:
     """What callers do: call, follow their calls, and see what they may use."""
 
     registry: CallRegistry
-    actions: Actions
-    activation: Activation
+    actions: ShuActions
+    activation: OsqrActivation
     callable_access: CallableAccess
     permitted_plugins: PermittedPlugins
     unknown_outcomes: UnknownOutcomes

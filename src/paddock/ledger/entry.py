@@ -20,7 +20,7 @@ from paddock.core.clock import Random, format_utc
 from paddock.core.errors import CallerError
 from paddock.core.events.event import Event, field_names, to_json_value
 from paddock.core.events.system import EntryUndescribed
-from paddock.core.member_types import DateTime, NonNegativeInt
+from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.ledger.entry_hash import SALT_BYTES, SealedEntry, commit_personal
 
 PRINCIPAL_FIELD = "principal"

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from paddock.core.ids import Tenant
 from paddock.gate.catalogue.catalogue import Catalogue, CatalogueEntry
 from paddock.host.host import Host
-from paddock.mcp_server.catalog import plugin_documents
+from paddock.mcp_server.catalogue import plugin_documents
 
 LIST_KINDS: Final = ("tools", "resources", "prompts")
 COALESCE_S: Final = 0.1

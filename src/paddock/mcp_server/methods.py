@@ -18,8 +18,8 @@ from paddock.gate.calls.handle import CallHandle
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.idempotency.key_verdict import validate_idempotency_key
 from paddock.host.host import Host
-from paddock.mcp_server.catalog import CallerCatalog, CatalogCache, list_tool_definitions, read_cursor
-from paddock.mcp_server.elicitation import ApprovalElicitation
+from paddock.mcp_server.approval_elicitation import ApprovalElicitation
+from paddock.mcp_server.catalogue import CallerCatalogue, CatalogueCache, list_tool_definitions, read_cursor
 from paddock.mcp_server.exchange import McpExchange, Subscriber
 from paddock.mcp_server.list_changes import ListChangeNotifier
 from paddock.mcp_server.resource_subscriptions import ResourceSubscriptions
@@ -48,7 +48,7 @@ class McpMethods:
 
     Args:
         host: Runs calls.
-        catalogs: Catalogs of tools, prompts and resources per caller.
+        catalogues: Catalogues of tools, prompts and resources per caller.
         elicitation: Asks people to confirm calls.
         list_changes: Reports changed lists.
         instructions: The server's instructions for models.
@@ -58,7 +58,7 @@ class McpMethods:
     def __init__(
         self,
         host: Host,
-        catalogs: CatalogCache,
+        catalogues: CatalogueCache,
         elicitation: ApprovalElicitation,
         list_changes: ListChangeNotifier,
         *,
@@ -66,7 +66,7 @@ class McpMethods:
         page_size: int,
     ) -> None:
         self._host = host
-        self._catalogs = catalogs
+        self._catalogues = catalogues
         self._resources = McpResources(host)
         self._subscriptions = ResourceSubscriptions(host)
         self._elicitation = elicitation
@@ -130,9 +130,9 @@ class McpMethods:
 
     async def _list_tools(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
         cursor, revision = read_cursor(params), exchange.revision
-        catalog = await self._catalogs.for_caller(exchange.context)
-        return await catalog.page(
-            "tools", cursor, revision, self._page_size, lambda: list_tool_definitions(catalog, revision)
+        catalogue = await self._catalogues.for_caller(exchange.context)
+        return await catalogue.page(
+            "tools", cursor, revision, self._page_size, lambda: list_tool_definitions(catalogue, revision)
         )
 
     async def _call_tool(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
@@ -140,10 +140,10 @@ class McpMethods:
         context, revision = exchange.context, exchange.revision
         if not isinstance(name, str):
             raise RpcError(INVALID_PARAMS, "`name` is not text")
-        target = self._catalogs.for_tenant(context.tenant).tools.get(name)
+        target = self._catalogues.for_tenant(context.tenant).tools.get(name)
         if target is None:
-            await self._catalogs.for_caller(context)  # an undiscovered server may have it
-            target = self._catalogs.for_tenant(context.tenant).tools.get(name)
+            await self._catalogues.for_caller(context)  # an undiscovered server may have it
+            target = self._catalogues.for_tenant(context.tenant).tools.get(name)
         if target is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {printable(name, 80)}")
         if arguments is None:
@@ -244,19 +244,19 @@ class McpMethods:
         exchange: McpExchange,
         params: dict[str, Any],
         kind: str,
-        list_items: Callable[[CallerCatalog, Tenant], Awaitable[dict[str, dict[str, Any]]]],
+        list_items: Callable[[CallerCatalogue, Tenant], Awaitable[dict[str, dict[str, Any]]]],
     ) -> bytes:
         cursor, context = read_cursor(params), exchange.context
-        catalog = await self._catalogs.for_caller(context)
-        build_items = partial(list_items, catalog, context.tenant)
-        return await catalog.page(kind, cursor, exchange.revision, self._page_size, build_items)
+        catalogue = await self._catalogues.for_caller(context)
+        build_items = partial(list_items, catalogue, context.tenant)
+        return await catalogue.page(kind, cursor, exchange.revision, self._page_size, build_items)
 
     async def _read(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
         uri = params.get("uri")
         if not isinstance(uri, str):
             raise RpcError(INVALID_PARAMS, "`uri` is not text")
         result = dict(
-            await self._resources.read_resource(exchange, await self._catalogs.for_caller(exchange.context), uri)
+            await self._resources.read_resource(exchange, await self._catalogues.for_caller(exchange.context), uri)
         )
         if exchange.revision.stateless:
             result |= {"ttlMs": 0, "cacheScope": "private"}
@@ -280,18 +280,18 @@ class McpMethods:
             raise RpcError(INVALID_PARAMS, "`uri` is not text")
         return (
             uri,
-            *self._resources.resolve_uri(exchange, await self._catalogs.for_caller(exchange.context), uri),
+            *self._resources.resolve_uri(exchange, await self._catalogues.for_caller(exchange.context), uri),
             subscriber,
         )
 
     async def _prompt(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
-        catalog = await self._catalogs.for_caller(exchange.context)
-        prompt = await self._resources.get_prompt(exchange, catalog, params.get("name"), params.get("arguments"))
+        catalogue = await self._catalogues.for_caller(exchange.context)
+        prompt = await self._resources.get_prompt(exchange, catalogue, params.get("name"), params.get("arguments"))
         return orjson.dumps(complete_result(dict(prompt), exchange.revision), default=str)
 
     async def _complete(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
         completion = await self._resources.complete_argument(
-            exchange, await self._catalogs.for_caller(exchange.context), params
+            exchange, await self._catalogues.for_caller(exchange.context), params
         )
         return orjson.dumps(complete_result({"completion": completion}, exchange.revision), default=str)
 

@@ -15,7 +15,7 @@ from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.host.host import Host
-from paddock.mcp_server.catalog import CallerCatalog, PromptTarget
+from paddock.mcp_server.catalogue import CallerCatalogue, PromptTarget
 from paddock.mcp_server.exchange import McpExchange
 from paddock.plugins.tool_pinning.normalize import printable_name
 from paddock.rpc.errors import INVALID_PARAMS, RpcError
@@ -36,23 +36,23 @@ class McpResources:
 
     # --- documents ----------------------------------------------------------------------------------------------------
 
-    async def list_resources(self, catalog: CallerCatalog, tenant: Tenant) -> dict[str, dict[str, Any]]:
+    async def list_resources(self, catalogue: CallerCatalogue, tenant: Tenant) -> dict[str, dict[str, Any]]:
         """Return every resource that a caller may read, by client-facing URI."""
         resources: dict[str, dict[str, Any]] = {}
-        for plugin, resource in await self._list_from_plugins(catalog, tenant, "resources"):
+        for plugin, resource in await self._list_from_plugins(catalogue, tenant, "resources"):
             uri = resource["uri"]
             client_uri = (
                 _plugin_uri(plugin, uri)
-                if uri.startswith(PLUGIN_URI_PREFIX) or printable_name(uri) in catalog.tenant_catalog.ambiguous_uris
+                if uri.startswith(PLUGIN_URI_PREFIX) or printable_name(uri) in catalogue.tenant_catalogue.ambiguous_uris
                 else uri
             )
             resources[client_uri] = {**resource, "uri": client_uri}
         return resources
 
-    async def list_templates(self, catalog: CallerCatalog, tenant: Tenant) -> dict[str, dict[str, Any]]:
+    async def list_templates(self, catalogue: CallerCatalogue, tenant: Tenant) -> dict[str, dict[str, Any]]:
         """Return the resource templates, by client-facing URI template."""
         templates: dict[str, dict[str, Any]] = {}
-        listed = await self._list_from_plugins(catalog, tenant, "templates")
+        listed = await self._list_from_plugins(catalogue, tenant, "templates")
         all_templates = [definition["uriTemplate"] for _, definition in listed]
         for plugin, definition in listed:
             template = definition["uriTemplate"]
@@ -65,11 +65,11 @@ class McpResources:
         return templates
 
     async def _list_from_plugins(
-        self, catalog: CallerCatalog, tenant: Tenant, kind: Literal["resources", "templates"]
+        self, catalogue: CallerCatalogue, tenant: Tenant, kind: Literal["resources", "templates"]
     ) -> list[tuple[str, dict[str, Any]]]:
         items: list[tuple[str, dict[str, Any]]] = []
         uri_field = "uri" if kind == "resources" else "uriTemplate"
-        for plugin in sorted(catalog.readers):
+        for plugin in sorted(catalogue.readers):
             try:
                 listed = (await self._host.plugins.features.resources(plugin, tenant))[kind]
             except NotFound:
@@ -77,15 +77,15 @@ class McpResources:
             items += [(plugin, one) for one in listed if isinstance(one.get(uri_field), str)]
         return items
 
-    async def read_resource(self, exchange: McpExchange, catalog: CallerCatalog, uri: str) -> dict[str, Any]:
+    async def read_resource(self, exchange: McpExchange, catalogue: CallerCatalogue, uri: str) -> dict[str, Any]:
         """Read one resource.
 
         Raises:
             RpcError: no plugin has it, or several do.
             PaddockError: see `PluginFeatures.read_resource`.
         """
-        plugin, own_uri = self.resolve_uri(exchange, catalog, uri)
-        target = catalog.tenant_catalog.catalogue.find_resource(plugin, own_uri)
+        plugin, own_uri = self.resolve_uri(exchange, catalogue, uri)
+        target = catalogue.tenant_catalogue.catalogue.find_resource(plugin, own_uri)
         question_handler = exchange.question_handler(plugin)
         result = await self._host.calls.callable_access.call(
             target, {"uri": own_uri}, exchange.context, ask=question_handler
@@ -95,7 +95,7 @@ class McpResources:
         contents = cast("list[Any]", result["contents"])
         return {**result, "contents": [_with_plugin_uri(content, plugin) for content in contents]}
 
-    def resolve_uri(self, exchange: McpExchange, catalog: CallerCatalog, uri: str) -> tuple[str, str]:
+    def resolve_uri(self, exchange: McpExchange, catalogue: CallerCatalogue, uri: str) -> tuple[str, str]:
         """Return the plugin that has a resource, and the plugin's own URI of it.
 
         Raises:
@@ -103,10 +103,10 @@ class McpResources:
         """
         if uri.startswith(PLUGIN_URI_PREFIX):
             plugin, _, own_uri = uri.removeprefix(PLUGIN_URI_PREFIX).partition("/")
-            if plugin in catalog.readers:
+            if plugin in catalogue.readers:
                 return plugin, own_uri
-        catalogue = catalog.tenant_catalog.catalogue
-        owners = [plugin for plugin in sorted(catalog.readers) if _has_resource(catalogue, plugin, uri)]
+        installed = catalogue.tenant_catalogue.catalogue
+        owners = [plugin for plugin in sorted(catalogue.readers) if _has_resource(installed, plugin, uri)]
         if not owners:
             raise RpcError(exchange.revision.not_found_code, "Resource not found", {"uri": printable(uri, 2_000)})
         if len(owners) > 1:
@@ -118,11 +118,11 @@ class McpResources:
 
     # --- prompts ------------------------------------------------------------------------------------------------------
 
-    async def list_prompts(self, catalog: CallerCatalog, tenant: Tenant) -> dict[str, dict[str, Any]]:
+    async def list_prompts(self, catalogue: CallerCatalogue, tenant: Tenant) -> dict[str, dict[str, Any]]:
         """Return every prompt that a caller may use, by client-facing name."""
-        names = {(one.plugin, one.name): name for name, one in catalog.prompts.items()}
+        names = {(one.plugin, one.name): name for name, one in catalogue.prompts.items()}
         prompts: dict[str, dict[str, Any]] = {}
-        for plugin in sorted({one.plugin for one in catalog.prompts.values()}):
+        for plugin in sorted({one.plugin for one in catalogue.prompts.values()}):
             try:
                 listed = (await self._host.plugins.features.prompts(plugin, tenant))["prompts"]
             except NotFound:
@@ -134,7 +134,7 @@ class McpResources:
         return prompts
 
     async def get_prompt(
-        self, exchange: McpExchange, catalog: CallerCatalog, name: Any, arguments: Any
+        self, exchange: McpExchange, catalogue: CallerCatalogue, name: Any, arguments: Any
     ) -> dict[str, Any]:
         """Return a prompt with its arguments filled in.
 
@@ -142,7 +142,7 @@ class McpResources:
             RpcError: it does not exist.
             PaddockError: see `PluginFeatures.get_prompt`.
         """
-        prompt = self._find_prompt(catalog, name)
+        prompt = self._find_prompt(catalogue, name)
         prompt_arguments = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {}
         if prompt.target is None:
             filled = await self._host.plugins.features.get_prompt(
@@ -155,8 +155,8 @@ class McpResources:
             prompt.target, params, exchange.context, ask=question_handler
         )
 
-    def _find_prompt(self, catalog: CallerCatalog, name: Any) -> PromptTarget:
-        prompt = catalog.prompts.get(name) if isinstance(name, str) else None
+    def _find_prompt(self, catalogue: CallerCatalogue, name: Any) -> PromptTarget:
+        prompt = catalogue.prompts.get(name) if isinstance(name, str) else None
         if prompt is None:
             raise RpcError(INVALID_PARAMS, f"Unknown prompt: {printable(str(name), 80)}")
         return prompt
@@ -164,7 +164,7 @@ class McpResources:
     # --- what arguments may be ----------------------------------------------------------------------------------------
 
     async def complete_argument(
-        self, exchange: McpExchange, catalog: CallerCatalog, params: Mapping[str, Any]
+        self, exchange: McpExchange, catalogue: CallerCatalogue, params: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return completions for an argument of a prompt or template.
 
@@ -173,14 +173,14 @@ class McpResources:
         Raises:
             RpcError: there is no such prompt or template.
         """
-        plugin, ref = await self._resolve_reference(exchange, catalog, params.get("ref"))
+        plugin, ref = await self._resolve_reference(exchange, catalogue, params.get("ref"))
         argument = params.get("argument")
         if not isinstance(argument, dict):
             raise RpcError(INVALID_PARAMS, "`argument` is not an object")
-        entry = catalog.tenant_catalog.catalogue.entry(plugin)
+        entry = catalogue.tenant_catalogue.catalogue.entry(plugin)
         if not entry.dynamic:
             return {"values": []}
-        target = catalog.tenant_catalog.catalogue.completion_target(plugin)
+        target = catalogue.tenant_catalogue.catalogue.completion_target(plugin)
         permitted = await self._host.calls.callable_access.permitted(exchange.context, (target,))
         if not permitted or permitted[0].needs_approval:
             return {"values": []}
@@ -195,20 +195,20 @@ class McpResources:
         return {**completion, "values": completion.get("values", [])[:MAX_COMPLETIONS]}
 
     async def _resolve_reference(
-        self, exchange: McpExchange, catalog: CallerCatalog, ref: Any
+        self, exchange: McpExchange, catalogue: CallerCatalogue, ref: Any
     ) -> tuple[str, dict[str, Any]]:
         """Return the plugin that a reference points to, and the reference in the plugin's own terms."""
         fields = cast("dict[str, Any]", ref) if isinstance(ref, dict) else {}
         match fields.get("type"):
             case "ref/prompt":
-                prompt = self._find_prompt(catalog, fields.get("name"))
+                prompt = self._find_prompt(catalogue, fields.get("name"))
                 return prompt.plugin, {"type": "ref/prompt", "name": prompt.name}
             case "ref/resource" if isinstance(fields.get("uri"), str):
                 uri = cast("str", fields["uri"])
-                for plugin, template in await self._list_from_plugins(catalog, exchange.context.tenant, "templates"):
+                for plugin, template in await self._list_from_plugins(catalogue, exchange.context.tenant, "templates"):
                     if uri in (template["uriTemplate"], _plugin_uri(plugin, template["uriTemplate"])):
                         return plugin, {"type": "ref/resource", "uri": template["uriTemplate"]}
-                plugin, own_uri = self.resolve_uri(exchange, catalog, uri)
+                plugin, own_uri = self.resolve_uri(exchange, catalogue, uri)
                 return plugin, {"type": "ref/resource", "uri": own_uri}
             case _:
                 raise RpcError(INVALID_PARAMS, "`ref` is to neither a prompt nor a resource")

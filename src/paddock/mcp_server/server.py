@@ -8,8 +8,8 @@ from paddock.config.web_settings import parse_exposed_names
 from paddock.core.clock import Clock
 from paddock.core.ids import Tenant
 from paddock.host.host import Host
-from paddock.mcp_server.catalog import CatalogCache
-from paddock.mcp_server.elicitation import ApprovalElicitation
+from paddock.mcp_server.approval_elicitation import ApprovalElicitation
+from paddock.mcp_server.catalogue import CatalogueCache
 from paddock.mcp_server.exchange import encode_notification
 from paddock.mcp_server.http_transport.request import RequestAuthenticator
 from paddock.mcp_server.http_transport.sessions import McpHttpSessions
@@ -32,12 +32,12 @@ class McpServer:
     def __init__(self, host: Host, authenticator: RequestAuthenticator, clock: Clock) -> None:
         gateway, http = host.settings.gateway, host.settings.http
         base_url = (http.public_url or f"http://{http.address}").rstrip("/")
-        catalogs = CatalogCache(host, parse_exposed_names(gateway.names), clock)
+        catalogues = CatalogueCache(host, parse_exposed_names(gateway.names), clock)
         self.list_changes = ListChangeNotifier(host)
         elicitation = ApprovalElicitation(host, lambda approval_id: f"{base_url}/api/v1/approvals/{approval_id}")
         self.methods = McpMethods(
             host,
-            catalogs,
+            catalogues,
             elicitation,
             self.list_changes,
             instructions=gateway.instructions or "",

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NotRequired, TypedDict, cast
 
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
-from paddock.core.member_types import NonNegativeInt
+from paddock.core.schema_annotations import NonNegativeInt
 from paddock.policy.annotations import (
     DEFAULT_REQUIREMENT,
     ApprovalRequirement,

@@ -11,7 +11,7 @@ from typing import Any, cast
 from paddock.core.action import Action
 from paddock.core.errors import Busy, CallerError, Failed, NotFound, PaddockError, PluginError, Unavailable
 from paddock.core.printable import printable
-from paddock.plugins.manage.repair_text import UPGRADE_FIRST_HINT
+from paddock.plugins.store.rows import UPGRADE_FIRST_HINT
 from paddock.rpc.errors import NO_EFFECT, RpcError
 from paddock.runtime.diagnosis import Diagnosis, read_log
 from paddock.runtime.lifecycle import PluginState

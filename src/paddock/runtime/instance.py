@@ -25,7 +25,7 @@ from paddock.runtime.process_run import ProcessRun, RunningPlugin
 from paddock.runtime.protocol_adapter import ProtocolAdapter
 from paddock.runtime.protocols.native.adapter import NativeAdapter
 from paddock.runtime.restart import RestartAfter, RestartBudget, with_jitter
-from paddock.runtime.throttle import StartThrottle
+from paddock.runtime.start_throttle import StartThrottle
 
 HOST_FAILURE_BACKOFF_S = 5.0  # pause before a start is retried that failed because of the host
 READY_TIMEOUT_S = 30.0  # how long a caller waits for a plugin that is starting

@@ -49,7 +49,7 @@ from paddock.runtime.protocol_adapter import (
     ProtocolAdapter,
 )
 from paddock.runtime.protocols.native.adapter import NativeAdapter
-from paddock.runtime.throttle import StartPermit
+from paddock.runtime.start_throttle import StartPermit
 
 SIGTERM_GRACE_S = 2.0
 _KILL_WAIT_S = 10.0  # for the kernel to remove a killed cage

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypedDict
 
 from paddock.core.action import Action
 from paddock.core.errors import NotFound
-from paddock.core.member_types import DateTime, NonNegativeInt
+from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.ledger.entry import LedgerEntry
 from paddock.store.database import Row, Transaction
 from paddock.webhooks.webhook import Webhook

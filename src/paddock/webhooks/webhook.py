@@ -12,8 +12,8 @@ from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.event import EventSink
 from paddock.core.events.webhooks import WebhookAdded, WebhookChanged, WebhookRemoved
 from paddock.core.ids import Tenant
-from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.core.printable import printable
+from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.ledger.read.entries import read_head
 from paddock.queue import queue
 from paddock.secrets.rows import remove_owner_secrets

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from paddock.cli.client.protocol import ApiRequest, ApiResponse, ApiTransport
+from paddock.cli.client.transport import ApiRequest, ApiResponse, ApiTransport
 from paddock.cli.output.report import DEBUG_HINT
 from paddock.config.directories import Directories, find_directories
 from paddock.core.error_mapping import error_from_problem
@@ -171,7 +171,7 @@ def running_daemon(directories: Directories | None = None, *, tenant: str = DEFA
     with suppress(OSError):  # reported below
         if not path.is_socket():
             return None  # the common case, handled before any import
-    from paddock.cli.client.http import find_daemon
+    from paddock.cli.client.unix_socket_transport import find_daemon
 
     transport = find_daemon(path)
     return None if transport is None else ApiClient(transport, tenant)

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Message, Scope
 
 from paddock.cli.client.event_loop import open_runner
-from paddock.cli.client.protocol import ApiRequest
+from paddock.cli.client.transport import ApiRequest
 from paddock.cli.output.report import print_problems
 from paddock.config.project_file import working_directory
 from paddock.core.clock import SystemClock, SystemRandom

@@ -9,6 +9,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import PaddockGroup
+from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import (
     ask_yes_no,
     format_table,
@@ -20,7 +21,6 @@ from paddock.cli.output.report import (
     styled,
 )
 from paddock.core.errors import NeedsConsent
-from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient

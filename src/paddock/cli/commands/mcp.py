@@ -64,7 +64,7 @@ def mcp(*, acting_as: str | None, tenant: str, as_json: bool) -> None:
     """
     del as_json
     from paddock.cli.client.event_loop import run_async
-    from paddock.cli.client.http import find_daemon
+    from paddock.cli.client.unix_socket_transport import find_daemon
     from paddock.config.directories import find_directories
     from paddock.web.daemon_address import socket_path
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from paddock.core.action import Action, ActionKind, fill_template
+from paddock.core.ids import DEFAULT_TENANT
 
 COMMANDS: Final[Mapping[ActionKind, str]] = {
     "apikey.add": "paddock apikey add {owner|NAME}[ --role {role}][ --tenant {tenant}]",
@@ -94,3 +95,8 @@ def remedy_lines(hint: str, action: Action | None) -> list[str]:
 def remedy_lines_of(fields: Mapping[str, Any]) -> list[str]:
     """Return the lines of `remedy_lines` for an error or a status in JSON."""
     return remedy_lines(str(fields.get("hint") or ""), Action.from_json(fields.get("action")))
+
+
+def tenant_option(tenant: str) -> str:
+    """Return the command-line option for a tenant other than the default one, with a leading space."""
+    return "" if tenant == DEFAULT_TENANT else f" --tenant {tenant}"

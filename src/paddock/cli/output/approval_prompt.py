@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.question_prompt import RunPrompt, read_terminal_line
 from paddock.cli.output.report import is_interactive, print_message, styled
 from paddock.core.errors import Conflict, Denied, NeedsApproval
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
-from paddock.plugins.manage.repair_text import tenant_option
 
 MAX_PREVIEW_CHARS = 4_000  # of the parameters; the rest is in `paddock approval show --json`
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from paddock.cli.output.action_text import remedy_lines_of
+from paddock.cli.output.action_text import remedy_lines_of, tenant_option
 from paddock.core.errors import HostError, PaddockError, TimedOut
 from paddock.core.printable import printable
-from paddock.plugins.manage.repair_text import tenant_option
 
 ERASED_TEXT: Final = "(erased)"  # in place of data about an erased person
 MAX_COMMENT_CHARS: Final = 400  # of people's comments; the rest is in --json

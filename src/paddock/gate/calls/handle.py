@@ -15,7 +15,7 @@ from paddock.core.clock import format_utc
 from paddock.core.error_mapping import ErrorJson, error_to_json
 from paddock.core.errors import NeedsApproval, PaddockError, clear_tracebacks
 from paddock.core.ids import CallId
-from paddock.core.member_types import DateTime, NonNegativeInt
+from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.gate.calls.questions import OpenQuestions, QuestionJson
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.effects.approval_preview import PendingApprovalJson, pending_approval_json

@@ -16,7 +16,7 @@ from paddock.core.errors import Busy, HostError, NeedsApproval, NotFound, Paddoc
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.printable import printable
 from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, CallSummaryJson, do_nothing
-from paddock.gate.calls.remote import claimed_by_other_host, wait_for_remote_outcome
+from paddock.gate.calls.other_nodes import claimed_by_other_host, wait_for_remote_outcome
 from paddock.gate.calls.tasks import CallTasks
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.gate import Gate

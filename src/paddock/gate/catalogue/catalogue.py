@@ -26,7 +26,7 @@ from paddock.gate.catalogue.documents import (
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest
 from paddock.plugins.dialects.envelope import result_field, unwrap_field
-from paddock.plugins.manage.repair_text import UPGRADE_FIRST_HINT
+from paddock.plugins.store.rows import UPGRADE_FIRST_HINT
 from paddock.plugins.tool_pinning.normalize import printable_name
 from paddock.plugins.tool_pinning.offer import WithheldDefinition
 from paddock.policy.target import CallableTarget, callable_target

@@ -7,8 +7,8 @@ from typing import Annotated, Any, NotRequired, TypedDict, cast
 from paddock.approvals.model import Approval, ApprovalRequestKind
 from paddock.core.action import Action
 from paddock.core.errors import NeedsApproval
-from paddock.core.member_types import DateTime
 from paddock.core.printable import printable
+from paddock.core.schema_annotations import DateTime
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.manifest.effects import EFFECT_TEXT, Effect
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 
 from paddock.core.call import OperatorProgress
 from paddock.core.errors import TimedOut
-from paddock.core.member_types import DateTime, NonNegativeInt
+from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.plugins.dialects.envelope import InProgress
 from paddock.queue.schedule import RetryPolicy, backoff_delay

@@ -13,8 +13,8 @@ from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.calls import EffectResolved
 from paddock.core.events.event import EventSink
 from paddock.core.ids import Tenant
-from paddock.core.member_types import DateTime
 from paddock.core.printable import printable
+from paddock.core.schema_annotations import DateTime
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.records import RECOVER_JOB, IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState, Resolution

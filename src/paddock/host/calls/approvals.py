@@ -20,7 +20,7 @@ from paddock.approvals.standing_approval import StandingApproval
 from paddock.approvals.store import request_not_found
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import Conflict, Denied
-from paddock.core.member_types import DateTime, NonNegativeInt
+from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.resume import PendingCallResumer
 from paddock.gate.catalogue.catalogue import CallTarget

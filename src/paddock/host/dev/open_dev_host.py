@@ -41,8 +41,8 @@ from paddock.plugins.store.thread import open_store_thread
 from paddock.queue.node import open_node
 from paddock.runtime.instance import SupervisorDeps
 from paddock.runtime.protocols.select import select_adapter
+from paddock.runtime.start_throttle import StartThrottle
 from paddock.runtime.supervisor import open_supervisor
-from paddock.runtime.throttle import StartThrottle
 from paddock.store.database import open_database
 
 SNAPSHOTS_FOLDER = "workshop"  # in the home's data directory, beside the trees of installed plugins

@@ -31,8 +31,8 @@ _MAX_PLUGIN_LINES = 10
 def check_plugins(directories: Directories, settings: Settings | None) -> Check:
     """Check the files of every installed plugin as `plugin list` does, with a bounded wait for the store."""
     # Imported here: needed only on a machine with plugins.
-    from paddock.plugins.manage.repair_text import UPGRADE_FIRST_HINT
     from paddock.plugins.store.listing import InstalledState, list_plugins
+    from paddock.plugins.store.rows import UPGRADE_FIRST_HINT
     from paddock.plugins.store.store import open_plugin_store
     from paddock.store.database import embedded_path
 

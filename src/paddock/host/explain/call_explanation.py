@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from paddock.core.action import ActionRenderer, action_sentence
-from paddock.core.member_types import DateTime
 from paddock.core.printable import printable
+from paddock.core.schema_annotations import DateTime
 from paddock.host.explain.call_timeline import ERASED_NAME, CallTimeline
 from paddock.policy.decision import DecisionWord
 from paddock.policy.explain import DecisionJson, Explanation, Remedy, RemedyJson

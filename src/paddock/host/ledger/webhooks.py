@@ -7,7 +7,7 @@ from typing import Annotated
 
 from paddock.core.clock import Clock, Random
 from paddock.core.ids import PrincipalId, Tenant, new_id
-from paddock.core.member_types import DateTime, NonNegativeInt
+from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.core.secret import Secret
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple, TypeAlias, TypedDict
 
 from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.core.member_types import NonNegativeInt
+from paddock.core.schema_annotations import NonNegativeInt
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.idempotency.records import count_in_doubt_by_tenant
 from paddock.gate.invocation import Invocation

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Annotated, Literal, NamedTuple, TypedDict
 
-from paddock.core.member_types import NonNegativeInt
+from paddock.core.schema_annotations import NonNegativeInt
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

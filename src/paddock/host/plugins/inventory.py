@@ -10,7 +10,7 @@ import asyncio
 from typing import Annotated, TypedDict
 
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.core.member_types import NonNegativeInt
+from paddock.core.schema_annotations import NonNegativeInt
 from paddock.core.single_flight import SingleFlight
 from paddock.host.plugins.processes import PluginProcesses, RuntimeJson
 from paddock.plugins.manage.details import PluginDetailsJson, load_details

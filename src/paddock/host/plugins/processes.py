@@ -8,7 +8,7 @@ import anyio
 
 from paddock.core.action import ActionJson
 from paddock.core.ids import DEFAULT_TENANT, PluginName, Tenant
-from paddock.core.member_types import DateTime, NonNegativeInt
+from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.host.plugins.pubsub import Subscription
 from paddock.host.plugins.reconciler import Reconciler, tenant_plugin_of
 from paddock.host.plugins.supervisor_events import SupervisorEvents

@@ -33,10 +33,10 @@ from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.gate.gate import Gate
 from paddock.gate.output import OutputValidator
 from paddock.gate.recovery import RecoveryWaiter
-from paddock.host.calls.actions import Actions
-from paddock.host.calls.activation import Activation
 from paddock.host.calls.approvals import ApprovalService
 from paddock.host.calls.caller_view import CallableAccess, PermittedPlugins
+from paddock.host.calls.osqr_activation import OsqrActivation
+from paddock.host.calls.shu_actions import ShuActions
 from paddock.host.calls.unknown_outcomes import UnknownOutcomes
 from paddock.host.explain.explain_service import ExplainService
 from paddock.host.host import Host
@@ -93,8 +93,8 @@ from paddock.runtime.instance import SupervisorDeps
 from paddock.runtime.launcher import PluginLauncher
 from paddock.runtime.protocol_adapter import Definition
 from paddock.runtime.protocols.select import select_adapter
+from paddock.runtime.start_throttle import StartThrottle
 from paddock.runtime.supervisor import open_supervisor
-from paddock.runtime.throttle import StartThrottle
 from paddock.store.database import open_database, open_direct
 from paddock.webhooks.live_events import LiveEvents
 from paddock.webhooks.sender import ReceiverDestinations, WebhookSender
@@ -281,8 +281,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             )
             call_services = CallServices(
                 registry=calls,
-                actions=Actions(gate, calls, approval_tokens),
-                activation=Activation(gate, database, views),
+                actions=ShuActions(gate, calls, approval_tokens),
+                activation=OsqrActivation(gate, database, views),
                 callable_access=CallableAccess(gate, calls, approval_tokens, active_policy),
                 permitted_plugins=PermittedPlugins(gate),
                 unknown_outcomes=UnknownOutcomes(database, views, gate.starter.effects, node, clock, random),

@@ -7,7 +7,7 @@ from typing import Annotated, TypedDict
 
 from paddock.core.action import ActionJson
 from paddock.core.errors import MistakeJson, Problem
-from paddock.core.member_types import DateTime, NonNegativeInt
+from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.manifest.consent_text import ConsentSection, consent_sections
 from paddock.manifest.model import Dialect, Manifest, PluginKind
 from paddock.manifest.read import DirectoryFiles

@@ -14,6 +14,9 @@ from paddock.plugins.package.source import SourceRecord
 from paddock.plugins.package.tree import PackageTree
 from paddock.store.database import Row, Transaction
 
+UPGRADE_FIRST_HINT = "if the plugin itself has to change, upgrade it to a new version first; then enable it"
+"""For a plugin that was given up: its installed copy runs, so a fix in the source folder alone changes nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class PluginRow:

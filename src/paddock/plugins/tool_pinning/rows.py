@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
 from paddock.core.ids import PluginName, Tenant
-from paddock.core.member_types import DateTime
+from paddock.core.schema_annotations import DateTime
 from paddock.plugins.tool_pinning.diff import DefinitionDiff, PinnedDefinition
 from paddock.plugins.tool_pinning.normalize import RESOURCE, DefinitionStatus
 from paddock.store.database import Row, Transaction

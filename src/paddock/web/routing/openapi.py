@@ -18,7 +18,7 @@ from paddock.web.routing.route import (
     ExtraResponse,
     response_type,
 )
-from paddock.web.routing.typed_schema import Schema, SchemaComponents
+from paddock.web.routing.schema_from_types import Schema, SchemaComponents
 from paddock.web.routing.validation import TEXT, ParameterSpec, to_parameter_spec
 from paddock.web.security.cookies import SESSION_COOKIE
 

@@ -31,7 +31,7 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.web.request_headers import request_headers
 from paddock.web.routing.body import JSON
 from paddock.web.routing.error_formats import ErrorFormat, error_format_at
-from paddock.web.routing.typed_schema import Schema, body_schema
+from paddock.web.routing.schema_from_types import Schema, body_schema
 from paddock.web.routing.validation import BOOLEAN_TEXT, ParameterSpec, RequestValidator, to_parameter_spec
 from paddock.web.security.authenticate import Caller
 from paddock.web.sse import revalidate_stream

@@ -14,7 +14,7 @@ from paddock.core.printable import printable
 from paddock.core.schema.compile import CompiledSchema, compile_trusted
 from paddock.web.request_headers import request_headers
 from paddock.web.routing.body import read_json_object
-from paddock.web.routing.typed_schema import Schema
+from paddock.web.routing.schema_from_types import Schema
 
 # Schemas of query parameters and headers.
 TEXT: Schema = {"type": "string"}

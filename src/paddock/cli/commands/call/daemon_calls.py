@@ -8,7 +8,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
-from paddock.cli.output.action_text import remedy_lines_of
+from paddock.cli.output.action_text import remedy_lines_of, tenant_option
 from paddock.cli.output.report import (
     format_table,
     print_error,
@@ -19,7 +19,6 @@ from paddock.cli.output.report import (
     styled,
 )
 from paddock.core.errors import NotFound
-from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient, ServerEvents

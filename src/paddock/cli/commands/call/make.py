@@ -13,9 +13,9 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
+from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import print_json, print_message, print_result
 from paddock.core.errors import Invalid, NotFound, PaddockError, Problem
-from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient

@@ -10,10 +10,10 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
+from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import print_json, print_message, styled
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
-from paddock.plugins.manage.repair_text import tenant_option
 
 unresolved_call_argument = click.argument(
     "call", metavar="CALL", help="The id of the call, as shown by `paddock call unresolved list`."

@@ -10,9 +10,9 @@ from paddock.cli import options
 from paddock.cli.command import PaddockGroup
 from paddock.cli.commands.call import resolve
 from paddock.cli.commands.call.resolve import print_call_values, unresolved_call_argument
+from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.printable import printable
-from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

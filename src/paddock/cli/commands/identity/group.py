@@ -14,8 +14,8 @@ from paddock.cli.client.store_access import (
     report_change,
 )
 from paddock.cli.command import PaddockGroup
+from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import format_table, print_facts, print_json, print_message, print_result
-from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from paddock.principals.groups import PersonGroup

@@ -19,9 +19,9 @@ from paddock.cli.client.store_access import (
 from paddock.cli.command import PaddockGroup
 from paddock.cli.commands.identity.user_identity import app as identity
 from paddock.cli.commands.identity.user_session import app as session
+from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.printable import printable
-from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from paddock.principals.people import Person

@@ -11,6 +11,7 @@ import click
 from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.commands.plugin.tools import print_suspicious_text
+from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import (
     ask_yes_no,
     format_table,
@@ -22,7 +23,6 @@ from paddock.cli.output.report import (
 )
 from paddock.core.errors import NeedsConsent, NotFound, PluginError
 from paddock.core.printable import printable
-from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient

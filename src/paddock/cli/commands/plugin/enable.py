@@ -13,9 +13,9 @@ from paddock.cli import options
 from paddock.cli.client.store_access import DEFAULT_TENANT_NAME
 from paddock.cli.command import command
 from paddock.cli.commands.plugin.tools import print_suspicious_text
+from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import print_json, print_message, print_problems, styled
 from paddock.core.printable import printable
-from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from paddock.manifest.capability import Capability

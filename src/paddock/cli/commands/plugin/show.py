@@ -11,7 +11,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
-from paddock.cli.output.action_text import remedy_lines, remedy_lines_of
+from paddock.cli.output.action_text import remedy_lines, remedy_lines_of, tenant_option
 from paddock.cli.output.report import (
     format_table,
     print_json,
@@ -24,7 +24,6 @@ from paddock.cli.output.report import (
 )
 from paddock.core.action import Action
 from paddock.core.printable import printable
-from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from paddock.plugins.manage.details import PluginDetails
@@ -123,7 +122,7 @@ def _report_unaccepted_tools(name: str, tenant: str, count: int) -> None:
 
 def _report_not_running(row: Mapping[str, Any], tenant: str) -> None:
     """Print on stderr why a plugin that should run does not."""
-    from paddock.plugins.manage.repair_text import UPGRADE_FIRST_HINT
+    from paddock.plugins.store.rows import UPGRADE_FIRST_HINT
 
     name, runtime, mark = row["name"], row["runtime"], styled("!", "yellow")
     if row["given_up"]:

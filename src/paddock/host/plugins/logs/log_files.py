@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.core.member_types import DateTime
+from paddock.core.schema_annotations import DateTime
 
 MAX_LOG_FILE_BYTES = 1024 * 1024
 _ROTATED_SUFFIX = ".1"

@@ -1,4 +1,4 @@
-"""Catalogs of tools, prompts and resources under client-facing names, cached as encoded list pages.
+"""Catalogues of tools, prompts and resources under client-facing names, cached as encoded list pages.
 
 Names depend on the tenant's catalogue alone, so that a tool has the same name for everybody. The listed subset depends
 on the caller.
@@ -76,7 +76,7 @@ class ServerDiscovery:
 
 CATALOG_TTL_S: Final = 5.0
 """Time that a cached list is used without asking the policy: consents may have changed since."""
-_MAX_CACHED_CALLERS: Final = 256  # callers with cached catalogs
+_MAX_CACHED_CALLERS: Final = 256  # callers with cached catalogues
 _MAX_CACHED_PAGES: Final = 64  # per caller
 
 
@@ -88,7 +88,7 @@ class PromptTarget(NamedTuple):
     target: CallTarget | None
 
 
-class TenantCatalog:
+class TenantCatalogue:
     """Everything in a tenant's catalogue, by client-facing name."""
 
     def __init__(self, catalogue: Catalogue, chosen_names: Mapping[str, str]) -> None:
@@ -117,21 +117,21 @@ class TenantCatalog:
         self.ambiguous_uris = frozenset(listed_uri for listed_uri, count in uri_counts.items() if count > 1)
 
 
-class CallerCatalog:
-    """The part of a tenant's catalog that one caller may use, with list pages cached per revision."""
+class CallerCatalogue:
+    """The part of a tenant's catalogue that one caller may use, with list pages cached per revision."""
 
     def __init__(
-        self, tenant_catalog: TenantCatalog, policy: object, made_at: float, permitted: Iterable[PermittedTarget]
+        self, tenant_catalogue: TenantCatalogue, policy: object, made_at: float, permitted: Iterable[PermittedTarget]
     ) -> None:
-        self.tenant_catalog = tenant_catalog
+        self.tenant_catalogue = tenant_catalogue
         self.policy = policy
         self.built_at = made_at
         by_target = {item.target: item for item in permitted}
-        self.tools = {name: by_target[target] for name, target in tenant_catalog.tools.items() if target in by_target}
-        self.readers = frozenset(plugin for plugin, target in tenant_catalog.readers.items() if target in by_target)
+        self.tools = {name: by_target[target] for name, target in tenant_catalogue.tools.items() if target in by_target}
+        self.readers = frozenset(plugin for plugin, target in tenant_catalogue.readers.items() if target in by_target)
         self.prompts = {
             name: item
-            for name, item in tenant_catalog.prompts.items()
+            for name, item in tenant_catalogue.prompts.items()
             if item.target is None or item.target in by_target
         }
         self._pages: dict[tuple[str, str, str], bytes] = {}
@@ -196,13 +196,13 @@ def decode_cursor(cursor: str) -> str:
         raise RpcError(INVALID_PARAMS, "the cursor is not one that we gave out") from None
 
 
-class CatalogCache:
-    """Cached catalogs of all tenants and callers.
+class CatalogueCache:
+    """Cached catalogues of all tenants and callers.
 
     Args:
         host: Provides the catalogues, and permissions.
         chosen_names: Names that the operator chose, by full name.
-        clock: For the age of cached catalogs.
+        clock: For the age of cached catalogues.
     """
 
     def __init__(self, host: Host, chosen_names: Mapping[str, str], clock: Clock) -> None:
@@ -210,46 +210,48 @@ class CatalogCache:
         self._chosen_names = chosen_names
         self._clock = clock
         self._discovery = ServerDiscovery(host)
-        self._tenant_catalogs: dict[Tenant, TenantCatalog] = {}
-        self._caller_catalogs: dict[Principal, CallerCatalog] = {}
+        self._tenant_catalogues: dict[Tenant, TenantCatalogue] = {}
+        self._caller_catalogues: dict[Principal, CallerCatalogue] = {}
 
-    def for_tenant(self, tenant: Tenant) -> TenantCatalog:
-        """Return the catalog of a tenant."""
-        catalogue = self._host.calls.callable_access.catalogue(tenant)
-        catalog = self._tenant_catalogs.get(tenant)
-        if catalog is None or catalog.catalogue is not catalogue:
-            catalog = self._tenant_catalogs[tenant] = TenantCatalog(catalogue, self._chosen_names)
-        return catalog
+    def for_tenant(self, tenant: Tenant) -> TenantCatalogue:
+        """Return the catalogue of a tenant."""
+        current = self._host.calls.callable_access.catalogue(tenant)
+        catalogue = self._tenant_catalogues.get(tenant)
+        if catalogue is None or catalogue.catalogue is not current:
+            catalogue = self._tenant_catalogues[tenant] = TenantCatalogue(current, self._chosen_names)
+        return catalogue
 
-    async def for_caller(self, context: CallContext) -> CallerCatalog:
-        """Return the catalog of a caller."""
+    async def for_caller(self, context: CallContext) -> CallerCatalogue:
+        """Return the catalogue of a caller."""
         await self._discovery.discover(context)
-        access, tenant_catalog = self._host.calls.callable_access, self.for_tenant(context.tenant)
+        access, tenant_catalogue = self._host.calls.callable_access, self.for_tenant(context.tenant)
         cached, now, policy = (
-            self._caller_catalogs.get(context.principal),
+            self._caller_catalogues.get(context.principal),
             self._clock.monotonic(),
             access.active_policy,
         )
         if (
             cached is not None
-            and cached.tenant_catalog is tenant_catalog
+            and cached.tenant_catalogue is tenant_catalogue
             and cached.policy is policy
             and now - cached.built_at < CATALOG_TTL_S
         ):
             return cached
-        prompts = (prompt.target for prompt in tenant_catalog.prompts.values() if prompt.target is not None)
+        prompts = (prompt.target for prompt in tenant_catalogue.prompts.values() if prompt.target is not None)
         permitted = await access.permitted(
-            context, (*tenant_catalog.tools.values(), *tenant_catalog.readers.values(), *prompts)
+            context, (*tenant_catalogue.tools.values(), *tenant_catalogue.readers.values(), *prompts)
         )
-        if len(self._caller_catalogs) >= _MAX_CACHED_CALLERS:
-            self._caller_catalogs.clear()
-        self._caller_catalogs[context.principal] = catalog = CallerCatalog(tenant_catalog, policy, now, permitted)
-        return catalog
+        if len(self._caller_catalogues) >= _MAX_CACHED_CALLERS:
+            self._caller_catalogues.clear()
+        self._caller_catalogues[context.principal] = catalogue = CallerCatalogue(
+            tenant_catalogue, policy, now, permitted
+        )
+        return catalogue
 
 
-async def list_tool_definitions(catalog: CallerCatalog, revision: ProtocolRevision) -> dict[str, dict[str, Any]]:
-    """Return the definitions of all tools in a caller's catalog, by name."""
-    return {name: define_tool(permitted, name, revision) for name, permitted in catalog.tools.items()}
+async def list_tool_definitions(catalogue: CallerCatalogue, revision: ProtocolRevision) -> dict[str, dict[str, Any]]:
+    """Return the definitions of all tools in a caller's catalogue, by name."""
+    return {name: define_tool(permitted, name, revision) for name, permitted in catalogue.tools.items()}
 
 
 def plugin_documents(entry: CatalogueEntry) -> DocumentIndex:

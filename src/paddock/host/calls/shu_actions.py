@@ -16,7 +16,7 @@ from paddock.core.action import Action
 from paddock.core.call import CallContext
 from paddock.core.error_mapping import ErrorJson, error_to_json
 from paddock.core.errors import NeedsApproval, NotFound, PaddockError
-from paddock.core.member_types import DateTime
+from paddock.core.schema_annotations import DateTime
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import ApprovalTokens
@@ -58,7 +58,7 @@ class ActionFailedJson(TypedDict):
 ActionOutcomeJson: TypeAlias = ActionDoneJson | ActionPendingJson | ActionFailedJson
 
 
-class Actions:
+class ShuActions:
     """The actions of plugins.
 
     Args:

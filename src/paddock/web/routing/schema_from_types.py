@@ -1,6 +1,6 @@
 """JSON Schemas generated from types: those of TypedDicts are named components, all others stand inline.
 
-The annotations of a TypedDict's members are described in `core/member_types.py`. Its docstring is the
+The annotations of a TypedDict's members are described in `core/schema_annotations.py`. Its docstring is the
 description of the component, and its name without the suffix `Json` is the component's name.
 """
 
@@ -15,7 +15,7 @@ from enum import Enum
 from inspect import cleandoc
 from typing import Annotated, Any, Literal, NewType, NotRequired, Required, TypeAlias, Union, cast
 
-from paddock.core.member_types import MemberConstraint
+from paddock.core.schema_annotations import MemberConstraint
 
 Schema: TypeAlias = Mapping[str, Any]
 _SchemaOfTypedDict: TypeAlias = Callable[[type[Any]], Schema]

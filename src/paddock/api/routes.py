@@ -12,8 +12,8 @@ from paddock.api.actions import ActionRoutes
 from paddock.api.approvals import ApprovalRoutes
 from paddock.api.artifacts import ArtifactRoutes
 from paddock.api.calls import CallRoutes
-from paddock.api.daemon import DaemonRoutes
 from paddock.api.events import EventRoutes
+from paddock.api.health import HealthRoutes
 from paddock.api.knobs import KnobRoutes
 from paddock.api.ledger import LedgerRoutes
 from paddock.api.plugin_features import DefinitionRoutes, FeatureRoutes
@@ -49,7 +49,7 @@ def api_routes(
         *EventRoutes(host, shutdown.closing).endpoints(),
         *WebhookRoutes(host).endpoints(),
         *SessionRoutes(host, notice_page).endpoints(),
-        *DaemonRoutes(host, shutdown.draining).endpoints(),
+        *HealthRoutes(host, shutdown.draining).endpoints(),
         ApiRoute(
             "GET",
             "/openapi.json",

@@ -9,9 +9,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.member_types import DateTime, MemberConstraint, NonNegativeInt
+from paddock.core.schema_annotations import DateTime, MemberConstraint, NonNegativeInt
 from paddock.web.routing.route import JsonResponse, response_type
-from paddock.web.routing.typed_schema import SchemaComponents, body_schema
+from paddock.web.routing.schema_from_types import SchemaComponents, body_schema
 
 Name = NewType("Name", str)
 

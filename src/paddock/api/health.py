@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.errors import Busy
-from paddock.core.member_types import NonNegativeInt
+from paddock.core.schema_annotations import NonNegativeInt
 from paddock.host.host import Host
 from paddock.host.observability.health import HealthJson
 from paddock.host.observability.metrics import PluginCallStatsJson
@@ -40,7 +40,7 @@ class StatusJson(HealthJson):
     plugins: Annotated[list[PluginCallStatsJson], "One for each plugin and tenant with a call since the start."]
 
 
-class DaemonRoutes:
+class HealthRoutes:
     """Routes about the daemon as a whole."""
 
     def __init__(self, host: Host, draining: asyncio.Event) -> None:

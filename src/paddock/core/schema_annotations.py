@@ -1,8 +1,8 @@
 """Types for the members of JSON objects whose schema says more than the Python type does.
 
 The objects that the API answers are TypedDicts, and their OpenAPI schemas are generated from them
-(`web/routing/typed_schema.py`). In `Annotated` a text is the member's description, and a MemberConstraint narrows its
-values:
+(`web/routing/schema_from_types.py`). In `Annotated` a text is the member's description, and a MemberConstraint narrows
+its values:
 
     version: Annotated[str, MemberConstraint(max_length=256), "The version in use."]
 """

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple, TypedDict
 
 from paddock.core.call import OPERATOR, CallContext
 from paddock.core.events.plugin_management import PluginEnabled
-from paddock.core.member_types import DateTime
+from paddock.core.schema_annotations import DateTime
 from paddock.gate.gate import Gate
 from paddock.gate.permitted_targets import permitted_targets
 from paddock.ledger.read.entries import EntryFilter, list_entries
@@ -48,7 +48,7 @@ class ActivationSummaryJson(TypedDict):
     tools_available: list[str]
 
 
-class Activation:
+class OsqrActivation:
     """Lists active plugins and previews what activation changes.
 
     Args:

@@ -15,7 +15,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, TypeVar
 
-from paddock.cli.client.protocol import ApiRequest
+from paddock.cli.client.transport import ApiRequest
 from paddock.core.errors import Busy, Denied, HostError
 from paddock.web.daemon_address import path_owner, socket_address
 
