@@ -70,6 +70,36 @@ def test_the_glossary_explains_the_main_classes_of_every_room() -> None:
         assert [name for name in names if not defined[name][0].startswith(f"{room}/")] == [], room
 
 
+def test_every_argument_that_a_docstring_explains_is_a_parameter() -> None:
+    wrong: list[str] = []
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                unknown = explained_arguments(node) - parameters(node)
+                wrong += [f"{path.relative_to(SOURCE)}: {node.name}: {name}" for name in sorted(unknown)]
+
+    assert wrong == []
+
+
+def explained_arguments(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The names in the section `Args:` of a docstring."""
+    section = re.search(r"^Args:\n((?: {4}.*\n?|\n)*)", ast.get_docstring(node) or "", re.MULTILINE)
+    return set(re.findall(r"^ {4}\*{0,2}(\w+):", section[1], re.MULTILINE)) if section else set()
+
+
+def parameters(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The parameters of a function, or those that build a class: of its `__init__`, or its fields."""
+    if isinstance(node, ast.ClassDef):
+        inits = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+        fields = {
+            one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        }
+        return parameters(inits[0]) if inits else fields
+    spec = node.args
+    rest = [one for one in (spec.vararg, spec.kwarg) if one is not None]
+    return {one.arg for one in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs, *rest)}
+
+
 def test_no_folder_has_more_files_than_one_concept_needs() -> None:
     counts: dict[str, int] = defaultdict(int)
     for path in modules():

@@ -30,7 +30,7 @@ def end_approvals_of(unit: ApprovalTransaction, removed: Collection[str], by: Pr
 
     Args:
         unit: The transaction in which they are removed.
-        gone: Names as in `user:ann`, `key:…` or `group:night-shift`.
+        removed: Names as in `user:ann`, `key:…` or `group:night-shift`.
         by: The principal that removes them.
 
     Returns:

@@ -38,7 +38,7 @@ def parse_setting(setting: SettingSpec, raw: object, *, from_text: bool) -> Any:
 
     Args:
         setting: The row it is for.
-        written: A TOML value, or text from the environment or a flag.
+        raw: A TOML value, or text from the environment or a flag.
         from_text: Whether text may stand for booleans, numbers and comma-separated lists.
 
     Raises:

@@ -95,7 +95,7 @@ class WrappingKeys:
         """Create and store a new key.
 
         Args:
-            announce: Registers the key before it is stored anywhere: a crash never leaves an unregistered key.
+            register: Registers the key before it is stored anywhere: a crash never leaves an unregistered key.
             store_name: The store, if not the preferred one.
 
         Raises:

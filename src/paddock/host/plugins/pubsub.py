@@ -14,7 +14,7 @@ class PubSub(Generic[T]):
     """Subscriptions by subject. A slow subscriber misses items; others are not affected.
 
     Args:
-        room: Maximum number of items queued for one subscriber.
+        max_queued: Maximum number of items queued for one subscriber.
     """
 
     def __init__(self, max_queued: int) -> None:
