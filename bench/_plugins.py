@@ -31,9 +31,9 @@ from paddock.manifest.read import read_package  # noqa: E402
 from paddock.runtime.deployment import Deployment, InstanceKey, PluginStatus, StartSpec  # noqa: E402
 from paddock.runtime.instance import SupervisorDeps  # noqa: E402
 from paddock.runtime.launcher import PluginLauncher  # noqa: E402
+from paddock.runtime.limits.start_throttle import StartThrottle  # noqa: E402
 from paddock.runtime.protocol_adapter import Definition  # noqa: E402
 from paddock.runtime.protocols.select import select_adapter  # noqa: E402
-from paddock.runtime.start_throttle import StartThrottle  # noqa: E402
 from paddock.runtime.supervisor import Supervisor, open_supervisor  # noqa: E402
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from paddock.core.clock import SystemClock
 from paddock.core.errors import Busy
-from paddock.gate.admission.quotas import NO_LIMITS, CallLimits, DailyQuotas
+from paddock.gate.admission.call_limits import NO_LIMITS, CallLimits
+from paddock.gate.admission.quotas import DailyQuotas
 from paddock.gate.admission.rate_limits import RateLimiter
 
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from paddock.core.errors import Busy
-from paddock.gate.admission.quotas import CallLimits, DailyQuotas, LimitKey, open_quotas
+from paddock.gate.admission.call_limits import CallLimits, LimitKey
+from paddock.gate.admission.quotas import DailyQuotas, open_quotas
 from paddock.store.database import open_database
 
 EVENING = datetime(2026, 11, 16, 23, 0, tzinfo=UTC)

@@ -37,9 +37,9 @@ from paddock.queue.node import Node
 from paddock.runtime.deployment import Deployment, InProcessTarget, InstanceKey, PluginStatus, StartSpec
 from paddock.runtime.endpoint import EndpointLauncher
 from paddock.runtime.instance import SupervisorDeps
+from paddock.runtime.limits.start_throttle import StartThrottle
 from paddock.runtime.protocol_adapter import Definition
 from paddock.runtime.protocols.select import select_adapter
-from paddock.runtime.start_throttle import StartThrottle
 from paddock.runtime.supervisor import Supervisor, open_supervisor
 from paddock.secrets.vault import Vault
 from paddock.secrets.wrapping_keys import WrappingKeys

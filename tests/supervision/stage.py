@@ -38,10 +38,10 @@ from paddock.runtime.deployment import Deployment, InProcessTarget, InstanceKey,
 from paddock.runtime.instance import SupervisorDeps
 from paddock.runtime.launcher import PluginLauncher
 from paddock.runtime.lifecycle import PluginState
+from paddock.runtime.limits.start_throttle import StartThrottle
 from paddock.runtime.protocol_adapter import Definition
 from paddock.runtime.protocols.native.adapter import CapabilityHandler
 from paddock.runtime.protocols.select import select_adapter
-from paddock.runtime.start_throttle import StartThrottle
 from paddock.runtime.supervisor import Supervisor, open_supervisor
 
 E = TypeVar("E", bound=Event)

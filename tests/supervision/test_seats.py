@@ -6,8 +6,8 @@ import pytest
 
 from paddock.core.errors import Busy
 from paddock.core.ids import Digest, PluginName, Tenant
-from paddock.runtime.concurrency import MAX_CALLS, MAX_CALLS_PER_PLUGIN, MAX_CALLS_PER_TENANT, ConcurrencyLimiter
 from paddock.runtime.deployment import InstanceKey
+from paddock.runtime.limits.concurrency import MAX_CALLS, MAX_CALLS_PER_PLUGIN, MAX_CALLS_PER_TENANT, ConcurrencyLimiter
 
 
 def key(tenant: str) -> InstanceKey:

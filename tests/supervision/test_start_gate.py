@@ -9,7 +9,7 @@ import pytest
 from tests.fixtures.hurried_loop import hurried
 from tests.supervision.stage import patiently
 
-from paddock.runtime.start_throttle import MAX_CONCURRENT_STARTS, MAX_SPACING_S, SPACING_FACTOR, StartThrottle
+from paddock.runtime.limits.start_throttle import MAX_CONCURRENT_STARTS, MAX_SPACING_S, SPACING_FACTOR, StartThrottle
 
 
 @pytest.fixture

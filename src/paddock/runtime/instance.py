@@ -12,7 +12,6 @@ from paddock.core.errors import Unavailable
 from paddock.core.events.event import EventSink
 from paddock.core.events.plugin_runtime import PluginFailed
 from paddock.core.ids import Tenant
-from paddock.manifest.model import Dialect
 from paddock.runtime.calls import CallPlan
 from paddock.runtime.deployment import Deployment, LastFailure, PluginStatus, PrepareStart
 from paddock.runtime.diagnosis import Diagnosis
@@ -20,16 +19,15 @@ from paddock.runtime.endpoint import EndpointLauncher
 from paddock.runtime.errors import unavailable_error
 from paddock.runtime.exit_reason import ExitReason, PermanentFailure, ProcessCrashed, StoppedOnRequest, exit_reason_for
 from paddock.runtime.lifecycle import LIVE_STATES, LifecycleEvent, PluginState, next_state
+from paddock.runtime.limits.start_throttle import StartThrottle
 from paddock.runtime.observer import PluginObserver
 from paddock.runtime.process_run import ProcessRun, RunningPlugin
 from paddock.runtime.protocol_adapter import ProtocolAdapter
 from paddock.runtime.protocols.native.adapter import NativeAdapter
-from paddock.runtime.restart import RestartAfter, RestartBudget, with_jitter
-from paddock.runtime.start_throttle import StartThrottle
+from paddock.runtime.restart import RestartAfter, new_budget, with_jitter
 
 HOST_FAILURE_BACKOFF_S = 5.0  # pause before a start is retried that failed because of the host
 READY_TIMEOUT_S = 30.0  # how long a caller waits for a plugin that is starting
-_RESTART_LIMITS = {Dialect.OSQR: 3}  # OSQR's specification allows fewer restarts
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ class PluginInstance:
         self.hook_lock = asyncio.Lock()  # hooks of one plugin run one after another
         self._deps = deps
         self._publish = deps.publish_for(deployment.key.tenant)
-        self._budget = self._new_budget()
+        self._budget = new_budget(self.deployment.manifest.dialect)
         self._process_run: ProcessRun | None = None
         self._adapter: ProtocolAdapter | None = None  # of the last process run
         self._running: RunningPlugin | None = None
@@ -89,7 +87,7 @@ class PluginInstance:
 
     def enable(self) -> None:
         """Let it run, with a fresh restart budget. Harmless if it runs."""
-        self._budget = self._new_budget()
+        self._budget = new_budget(self.deployment.manifest.dialect)
         self._should_run = True
         if self.state is not PluginState.RUNNING:
             self._settled.clear()
@@ -331,7 +329,3 @@ class PluginInstance:
             restarts=self._deps.long_lived,
             still_starting=still_starting,
         )
-
-    def _new_budget(self) -> RestartBudget:
-        limit = _RESTART_LIMITS.get(self.deployment.manifest.dialect)
-        return RestartBudget(limit) if limit is not None else RestartBudget()

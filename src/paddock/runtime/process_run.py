@@ -41,6 +41,7 @@ from paddock.runtime.exit_reason import (
     StoppedOnRequest,
 )
 from paddock.runtime.health import HealthMonitor, Unhealthy
+from paddock.runtime.limits.start_throttle import StartPermit
 from paddock.runtime.observer import PluginObserver
 from paddock.runtime.protocol_adapter import (
     HandshakeRejected,
@@ -49,7 +50,6 @@ from paddock.runtime.protocol_adapter import (
     ProtocolAdapter,
 )
 from paddock.runtime.protocols.native.adapter import NativeAdapter
-from paddock.runtime.start_throttle import StartPermit
 
 SIGTERM_GRACE_S = 2.0
 _KILL_WAIT_S = 10.0  # for the kernel to remove a killed cage

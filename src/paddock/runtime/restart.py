@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from paddock.manifest.model import Dialect
+
 FAILURE_WINDOW_S = 600.0  # MAX_FAILURES within it exhaust the budget; this long in good health resets it
 MAX_FAILURES = 5
 MAX_BACKOFF_S = 60.0
+MAX_FAILURES_OF_DIALECT = {Dialect.OSQR: 3}  # OSQR's specification allows fewer restarts
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,11 @@ class RestartBudget:
         if recent >= self.limit:
             return budget, BudgetExhausted(recent)
         return budget, RestartAfter(min(2.0 ** (len(failures) - 1), MAX_BACKOFF_S))
+
+
+def new_budget(dialect: Dialect) -> RestartBudget:
+    """Return the budget of a plugin of this dialect that has not failed yet."""
+    return RestartBudget(MAX_FAILURES_OF_DIALECT.get(dialect, MAX_FAILURES))
 
 
 def with_jitter(delay_s: float, random_byte: int) -> float:

@@ -21,11 +21,11 @@ from paddock.core.tasks import scoped_tasks
 from paddock.manifest.model import CallableSpec
 from paddock.rpc.errors import PeerLost
 from paddock.runtime.calls import AskCaller, DeliveryStatus, OnEvent, plan_call
-from paddock.runtime.concurrency import ConcurrencyLimiter
 from paddock.runtime.deployment import Deployment, InstanceKey, PluginStatus
 from paddock.runtime.hooks import fire_hook
 from paddock.runtime.instance import PluginInstance, SupervisorDeps
 from paddock.runtime.lifecycle import PluginState
+from paddock.runtime.limits.concurrency import ConcurrencyLimiter
 from paddock.runtime.process_run import RunningPlugin
 from paddock.runtime.protocol_adapter import RequestSender
 from paddock.runtime.protocols.native.adapter import NativeAdapter

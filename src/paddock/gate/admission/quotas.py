@@ -6,52 +6,16 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime, time, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import anyio
 
 from paddock.core.clock import Clock
 from paddock.core.errors import Busy, PaddockError
 from paddock.core.tasks import scoped_tasks
+from paddock.gate.admission.call_limits import NO_LIMITS, CallLimits, LimitKey
 from paddock.store.database import Database, Transaction
-
-
-class LimitKey(NamedTuple):
-    """Counter key: a whole tenant, one of its principals, or one of its plugins."""
-
-    tenant: str
-    scope: str
-    name: str
-
-    def describe_use(self, limit: int) -> str:
-        """Describe the usage for the error message of a refused call."""
-        verb = "had" if self.scope == "plugin" else "made"
-        return f"{self.name or 'your tenant'} has {verb} {limit:,} calls"
-
-
-@dataclass(frozen=True, slots=True)
-class CallLimits:
-    """Maximum number of calls per scope; None means unlimited."""
-
-    per_tenant: int | None = None
-    per_principal: int | None = None
-    per_plugin: int | None = None
-
-    def limit_for(self, key: LimitKey) -> int | None:
-        """Return the limit that applies to a key."""
-        match key.scope:
-            case "tenant":
-                return self.per_tenant
-            case "principal":
-                return self.per_principal
-            case _:
-                return self.per_plugin
-
-
-NO_LIMITS = CallLimits()
-
 
 FLUSH_INTERVAL_S = 1.0
 RETENTION_DAYS = 31

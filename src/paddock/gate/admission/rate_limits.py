@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 
 from paddock.core.errors import Busy
 from paddock.core.rate import TokenBucketState, seconds_until_available
-from paddock.gate.admission.quotas import NO_LIMITS, CallLimits, DailyQuotas, LimitKey
+from paddock.gate.admission.call_limits import NO_LIMITS, CallLimits, LimitKey
+from paddock.gate.admission.quotas import DailyQuotas
 
 _MAX_BUCKETS = 50_000
 

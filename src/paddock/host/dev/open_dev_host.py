@@ -40,8 +40,8 @@ from paddock.plugins.store.store import open_plugin_store
 from paddock.plugins.store.thread import open_store_thread
 from paddock.queue.node import open_node
 from paddock.runtime.instance import SupervisorDeps
+from paddock.runtime.limits.start_throttle import StartThrottle
 from paddock.runtime.protocols.select import select_adapter
-from paddock.runtime.start_throttle import StartThrottle
 from paddock.runtime.supervisor import open_supervisor
 from paddock.store.database import open_database
 

@@ -23,7 +23,8 @@ from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import StoreUnavailable
 from paddock.core.tasks import scoped_tasks
-from paddock.gate.admission.quotas import CallLimits, open_quotas
+from paddock.gate.admission.call_limits import CallLimits
+from paddock.gate.admission.quotas import open_quotas
 from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import AgentAllowlistAuthorizer, ConsentCache, PolicyAuthorizer, ProposalChecker
 from paddock.gate.calls.registry import CallRegistry
@@ -91,9 +92,9 @@ from paddock.queue.node import open_node
 from paddock.runtime.deployment import Deployment, InstanceKey
 from paddock.runtime.instance import SupervisorDeps
 from paddock.runtime.launcher import PluginLauncher
+from paddock.runtime.limits.start_throttle import StartThrottle
 from paddock.runtime.protocol_adapter import Definition
 from paddock.runtime.protocols.select import select_adapter
-from paddock.runtime.start_throttle import StartThrottle
 from paddock.runtime.supervisor import open_supervisor
 from paddock.store.database import open_database, open_direct
 from paddock.webhooks.live_events import LiveEvents

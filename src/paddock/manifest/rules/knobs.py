@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, assert_never, cast
 
 from paddock.core.schema.compile import check_schema, compile_trusted, join_path
 from paddock.manifest.model import JsonObject, Knob, KnobType
@@ -63,13 +63,34 @@ def value_schema(knob: Knob) -> JsonObject:
             return {"type": "string", "pattern": f"^({prefixes})/", "not": parent_segment}
         case "model_alias":
             return {"type": ["string", "null"]}
-        case _:
+        case "text" | "multiline":
             schema: dict[str, Any] = {"type": "string"}
             if "max_length" in options:
                 schema["maxLength"] = options["max_length"]
             if "pattern" in options:
                 schema["pattern"] = options["pattern"]
             return schema
+        case _:
+            assert_never(knob.type)
+
+
+def accepted_values_text(kind: KnobType, options: JsonObject) -> str:
+    """Describe the values that a knob accepts in a few words."""
+    match kind:
+        case "range" | "int_range":
+            return f"{options['min']} to {options['max']}"
+        case "enum":
+            return ", ".join(options["values"])
+        case "boolean":
+            return "true or false"
+        case "path":
+            return "a path below " + " or ".join(f"{prefix}/" for prefix in options["prefixes"])
+        case "model_alias":
+            return "the name of a model"
+        case "text" | "multiline":
+            return f"up to {options['max_length']:,} characters" if "max_length" in options else "text"
+        case _:
+            assert_never(kind)
 
 
 def _check_options(report: ProblemReport, knob: Fields, kind: KnobType) -> None:

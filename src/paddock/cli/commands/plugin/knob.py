@@ -73,6 +73,8 @@ def parse_knob_value(accepts: Mapping[str, Any], text: str) -> Any:
 
 
 def _print_knobs(description: Mapping[str, Any], *, as_json: bool) -> None:
+    from paddock.manifest.rules.knobs import accepted_values_text
+
     if as_json:
         print_json(description)
         return
@@ -84,7 +86,7 @@ def _print_knobs(description: Mapping[str, Any], *, as_json: bool) -> None:
                 knob["name"],
                 _value_text(knob["value"]),
                 "set" if knob["set"] else "default",
-                _accepted_values_text(knob),
+                accepted_values_text(knob["type"], knob["options"]),
                 f"{knob['label']}: {knob['description']}" if knob["description"] else knob["label"],
             ]
             for knob in description["knobs"]
@@ -110,21 +112,3 @@ def _value_text(value: Any) -> str:
     if value is None:
         return "-"
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
-
-
-def _accepted_values_text(knob: Mapping[str, Any]) -> str:
-    """Describe the accepted values in a few words."""
-    options = knob["options"]
-    match knob["type"]:
-        case "range" | "int_range":
-            return f"{options['min']} to {options['max']}"
-        case "enum":
-            return ", ".join(options["values"])
-        case "boolean":
-            return "true or false"
-        case "path":
-            return "a path below " + " or ".join(f"{prefix}/" for prefix in options["prefixes"])
-        case "model_alias":
-            return "the name of a model"
-        case _:
-            return f"up to {options['max_length']} characters" if "max_length" in options else "text"

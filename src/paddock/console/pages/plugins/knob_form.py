@@ -12,6 +12,7 @@ from paddock.console.forms.controls import MAX_OBJECT_FIELDS, FormControl, build
 from paddock.console.forms.fields import FormField, FormView, build_form
 from paddock.console.forms.parse import parse_fields
 from paddock.core.errors import Problem
+from paddock.manifest.rules.knobs import accepted_values_text
 
 INITIAL_VALUES_FIELD: Final = "_shown"  # the initial values as JSON; only differences are set
 _TEXT_TYPES: Final = ("text", "multiline", "path")  # for these an empty text is a value too
@@ -52,7 +53,7 @@ def build_knob_views(knobs: Sequence[KnobJson], form: FormView) -> list[KnobView
     by_name = {field.name: field for field in form.fields}
     pairs = [(knob, by_name[f"/{knob['name']}"]) for knob in knobs[:MAX_OBJECT_FIELDS]]
     return [
-        KnobView(knob, field, _allowed_values_text(knob), _value_text(knob, knob["default"])) for knob, field in pairs
+        KnobView(knob, field, _accepted_values_text(knob), _value_text(knob, knob["default"])) for knob, field in pairs
     ]
 
 
@@ -148,20 +149,11 @@ def _strip_path_prefix(problem: Problem) -> Problem:
     return Problem(problem.path.removeprefix("knobs."), problem.message, problem.hint, problem.code)
 
 
-def _allowed_values_text(knob: KnobJson) -> str:
-    """Describe the allowed values, if the field does not show them."""
-    options = knob["options"]
-    match knob["type"]:
-        case "range" | "int_range":
-            return f"{options['min']} to {options['max']}"
-        case "path":
-            return "a path below " + " or ".join(f"{prefix}/" for prefix in options["prefixes"])
-        case "model_alias":
-            return "the name of a model"
-        case "text" | "multiline" if "max_length" in options:
-            return f"up to {options['max_length']:,} characters"
-        case _:
-            return ""
+def _accepted_values_text(knob: KnobJson) -> str:
+    """Describe the accepted values; empty if the form field shows them, or if any text is accepted."""
+    kind, options = knob["type"], knob["options"]
+    shown = kind in ("enum", "boolean") or (kind in ("text", "multiline") and "max_length" not in options)
+    return "" if shown else accepted_values_text(kind, options)
 
 
 def _value_text(knob: KnobJson, value: Any) -> str:

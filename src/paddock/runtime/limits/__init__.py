@@ -1,0 +1,1 @@
+"""Limits of concurrent calls and of process starts."""
