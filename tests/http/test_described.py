@@ -49,9 +49,10 @@ CHECKS = {
 }
 # Headers that mean nothing here are no mistake: every proxy adds some.
 UNKNOWN_HEADER = "in header - object with unexpected properties"
+IDENTITY = ["tenants", "people", "groups", "api-keys"]
 OTHERS = ["ledger", "daemon", "artifacts", "events", "webhooks", "sign-in", "openapi.json"]
-GROUPS = [["plugins"], ["calls", "approvals"], OTHERS]
-of_each_group = pytest.mark.parametrize("tags", GROUPS, ids=["plugins", "calls", "others"])
+GROUPS = [["plugins"], ["calls", "approvals"], IDENTITY, OTHERS]
+of_each_group = pytest.mark.parametrize("tags", GROUPS, ids=["plugins", "calls", "identity", "others"])
 
 
 def _only_the_beginning(send: Callable[..., requests.Response]) -> Callable[..., requests.Response]:
@@ -99,7 +100,9 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Generator[There, None, No
         paddock("plugin", "enable", name)
     paddock("plugin", "upgrade", "switched", parrot(folder / "newer", "switched", "1.1.0"), "--yes")
     paddock.quickly("user", "add", "olga", "--role", "operator", "--role", "member")
-    key = paddock.quickly("apikey", "add", "olga", "--role", "operator", "--role", "member", "--json").json["token"]
+    made = paddock.quickly("apikey", "add", "olga", "--role", "operator", "--role", "member", "--json").json
+    spare = paddock.quickly("apikey", "add", "olga", "--json").json["id"]
+    key = made["token"]
     with daemon(paddock) as started, pytest.MonkeyPatch.context() as patched:
         patched.setattr(HTTPAdapter, "send", _only_the_beginning(HTTPAdapter.send))
         found = There(started, "http://{}:{}".format(*started.tcp), key, _names(started))
@@ -108,6 +111,8 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Generator[There, None, No
         def before_call(context: Any, case: Any, kwargs: Any) -> None:
             del context, kwargs
             about_what_is_there(case, found.names)
+            if case.path_parameters.get("id") == made["id"]:
+                case.path_parameters["id"] = spare  # it found its own key in an answer, and needs it for the rest
 
         yield found
         unregister(before_call)

@@ -39,8 +39,30 @@ ROUTES = {
     ],
     "entry": [("GET", "/ledger/{}"), ("GET", "/calls/{}/explanation")],
     "artifact": [("GET", "/artifacts/{}")],
-    "session": [("POST", "/me/sessions/{}/end")],
-    "key": [("GET", "/ledger?principal=key%3A{}"), ("GET", "/calls/{}/explanation")],
+    "session": [("POST", "/me/sessions/{}/end"), ("POST", "/sessions/{}/end")],
+    "person": [
+        ("GET", "/people/{}"),
+        ("DELETE", "/people/{}"),
+        ("POST", "/people/{}/roles"),
+        ("POST", "/people/{}/scopes"),
+        ("POST", "/people/{}/enable"),
+        ("POST", "/people/{}/disable"),
+        ("GET", "/people/{}/identities"),
+        ("GET", "/sessions?person={}"),
+        ("GET", "/api-keys?owner={}"),
+    ],
+    "key": [
+        ("GET", "/ledger?principal=key%3A{}"),
+        ("GET", "/calls/{}/explanation"),
+        ("GET", "/api-keys/{}"),
+        ("POST", "/api-keys/{}/revoke"),
+    ],
+    "group": [
+        ("GET", "/groups/{}"),
+        ("DELETE", "/groups/{}"),
+        ("PUT", "/groups/{}/members/omar"),
+        ("DELETE", "/groups/{}/members/omar"),
+    ],
     "webhook": [
         ("GET", "/webhooks/{}"),
         ("GET", "/webhooks/{}/dead"),
@@ -84,13 +106,20 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Generator[Two, None, None]:
         paddock.quickly("plugin", "install", package, "--yes")
         paddock.quickly("plugin", "enable", package.name)
     paddock.quickly("user", "add", "ann", "--role", "operator")
+    paddock.quickly("user", "add", "ann-of-default")
     paddock.quickly("tenant", "add", "acme")
     paddock.quickly("user", "add", "zoe", "--tenant", "acme")
     paddock.quickly("user", "add", "omar", "--tenant", "acme", "--role", "operator")
+    paddock.quickly("group", "add", "night-shift")
     made_key = paddock.quickly("apikey", "add", "ann", "--role", "operator", "--json").json
     bearer = {"authorization": f"Bearer {made_key['token']}"}
     with daemon(paddock) as started:
-        ids: dict[str, list[str]] = {"plugin": ["mail", "maker", "butler"], "key": [made_key["id"]]}
+        ids: dict[str, list[str]] = {
+            "plugin": ["mail", "maker", "butler"],
+            "key": [made_key["id"]],
+            "group": ["night-shift"],
+            "person": ["ann-of-default"],
+        }
         looked = [started.ask_tcp("POST", "/plugins/mail/call/look", {}, **bearer).body["call_id"] for _ in range(20)]
         sent = [started.ask_tcp("POST", "/plugins/mail/call/send", {"to": "b"}, **bearer).body for _ in range(20)]
         ids["call"] = looked + [one["call_id"] for one in sent]
@@ -167,6 +196,7 @@ def test_whose_they_are_finds_each_of_them(two: Two) -> None:
     for kind, route in (
         *(("call", "/calls/{}"), ("approval", "/approvals/{}"), ("entry", "/ledger/{}")),
         *(("artifact", "/artifacts/{}"), ("webhook", "/webhooks/{}"), ("plugin", "/plugins/{}")),
+        *(("key", "/api-keys/{}"), ("group", "/groups/{}"), ("person", "/people/{}")),
     ):
         for one in two.ids[kind]:
             connection = http.client.HTTPConnection(*two.where, timeout=PATIENCE)
@@ -196,6 +226,7 @@ def test_no_list_of_another_tenant_holds_anything_of_it(two: Two) -> None:
         return answer.status, text
 
     lists = {"/calls": "call", "/approvals?all=1": "approval", "/ledger?limit=1000": "entry", "/webhooks": "webhook"}
+    lists |= {"/api-keys": "key", "/groups": "group", "/people": "person", "/sessions": "session"}
     for path, kind in lists.items():
         status, own = said(two.own, path)
         assert status == 200 and any(one in own for one in two.ids[kind]), path

@@ -14,6 +14,11 @@ from paddock.api.artifacts import ArtifactRoutes
 from paddock.api.calls import CallRoutes
 from paddock.api.events import EventRoutes
 from paddock.api.health import HealthRoutes
+from paddock.api.identity.api_keys import ApiKeyRoutes
+from paddock.api.identity.groups import GroupRoutes
+from paddock.api.identity.people import PeopleRoutes
+from paddock.api.identity.sign_ins import SignInRoutes
+from paddock.api.identity.tenants import TenantRoutes
 from paddock.api.knobs import KnobRoutes
 from paddock.api.ledger import LedgerRoutes
 from paddock.api.plugin_features import DefinitionRoutes, FeatureRoutes
@@ -48,8 +53,13 @@ def api_routes(
         *LedgerRoutes(host, shutdown.closing).endpoints(),
         *EventRoutes(host, shutdown.closing).endpoints(),
         *WebhookRoutes(host).endpoints(),
+        *TenantRoutes(host).endpoints(),
+        *PeopleRoutes(host).endpoints(),
+        *GroupRoutes(host).endpoints(),
+        *ApiKeyRoutes(host).endpoints(),
         *SessionRoutes(host, notice_page).endpoints(),
         *HealthRoutes(host, shutdown.draining).endpoints(),
+        *SignInRoutes(host).endpoints(),
         ApiRoute(
             "GET",
             "/openapi.json",

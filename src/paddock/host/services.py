@@ -14,8 +14,10 @@ from paddock.host.explain.explain_service import ExplainService
 from paddock.host.identity.api_keys import ApiKeyService
 from paddock.host.identity.console_sessions import ConsoleSessions
 from paddock.host.identity.credentials import CredentialVerifier
+from paddock.host.identity.groups import GroupService
 from paddock.host.identity.oidc import OidcIdentities
 from paddock.host.identity.people import ConsentService, PeopleService
+from paddock.host.identity.tenants import TenantService
 from paddock.host.ledger.reader import LedgerReader
 from paddock.host.ledger.verification import VerificationService
 from paddock.host.ledger.webhooks import WebhookService
@@ -78,7 +80,9 @@ class CallServices:
 class IdentityServices:
     """Who may act, and how they prove who they are."""
 
+    tenants: TenantService
     people: PeopleService
+    groups: GroupService
     api_keys: ApiKeyService
     consents: ConsentService
     credentials: CredentialVerifier

@@ -189,12 +189,17 @@ def require_key(tx: Transaction, tenant: str, key_id: str) -> ApiKey:
     """
     key = _find_key(tx, key_id.removeprefix("key:"))
     if key is None or key.tenant != tenant:
-        # A whole token may have been typed: repeat it only if it can be an id.
-        shown = repr(printable(key_id)) if len(key_id) <= 20 else "with that id"
-        raise NotFound(
-            f"there is no API key {shown}", code="api_key.not_found", action=Action.of("apikey.list", tenant=tenant)
-        )
+        raise unknown_key_error(tenant, key_id)
     return key
+
+
+def unknown_key_error(tenant: str, key_id: str) -> NotFound:
+    """Build the error for an unknown key, and for one that the principal may not see."""
+    # A whole token may have been typed: repeat it only if it can be an id.
+    shown = repr(printable(key_id)) if len(key_id) <= 20 else "with that id"
+    return NotFound(
+        f"there is no API key {shown}", code="api_key.not_found", action=Action.of("apikey.list", tenant=tenant)
+    )
 
 
 def revoke_key(change: AuditedTransaction, key_id: str) -> ApiKey:

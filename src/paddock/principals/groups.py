@@ -45,12 +45,17 @@ def require_group(tx: Transaction, tenant: str, name: str) -> PersonGroup:
     matching = next((group for group in list_groups(tx, tenant) if group.name == name), None)
     if matching is None:
         require_tenant(tx, tenant)
-        raise NotFound(
-            f"the tenant {tenant} has no group {printable(name, 80)!r}",
-            code="group.not_found",
-            action=Action.of("group.list", tenant=tenant),
-        )
+        raise unknown_group_error(tenant, name)
     return matching
+
+
+def unknown_group_error(tenant: str, name: str) -> NotFound:
+    """Build the error for an unknown group."""
+    return NotFound(
+        f"the tenant {tenant} has no group {printable(name, 80)!r}",
+        code="group.not_found",
+        action=Action.of("group.list", tenant=tenant),
+    )
 
 
 def add_group(change: AuditedTransaction, name: str, title: str = "") -> PersonGroup:

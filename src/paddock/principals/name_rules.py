@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from paddock.core.errors import OperatorError
+from paddock.core.errors import OperatorError, Problem
 from paddock.core.printable import printable
 
 NameKind = Literal["tenant", "person", "group", "role", "scope"]
@@ -53,3 +53,14 @@ def validate_name(kind: NameKind, name: str) -> str:
 def validate_names(kind: NameKind, names: Iterable[str]) -> frozenset[str]:
     """Validate several names; see `validate_name`."""
     return frozenset(validate_name(kind, name) for name in names)
+
+
+def name_problems(kind: NameKind, names: Mapping[str, str]) -> list[Problem]:
+    """Return a problem for each invalid name, by the path where it was written."""
+    problems: list[Problem] = []
+    for path, name in names.items():
+        try:
+            validate_name(kind, name)
+        except OperatorError as error:
+            problems.append(Problem(path, error.message, error.hint, error.error_code))
+    return problems

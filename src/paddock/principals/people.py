@@ -87,13 +87,17 @@ def require_person(tx: Transaction, tenant: str, name: str) -> Person:
     person = find_person(tx, tenant, name.removeprefix("user:"))
     if person is None:
         require_tenant(tx, tenant)
-
-        raise NotFound(
-            f"the tenant {tenant} has no user {printable(name, 80)!r}",
-            code="person.not_found",
-            action=Action.of("user.add", tenant=tenant),
-        )
+        raise unknown_person_error(tenant, name)
     return person
+
+
+def unknown_person_error(tenant: str, name: str) -> NotFound:
+    """Build the error for an unknown person."""
+    return NotFound(
+        f"the tenant {tenant} has no user {printable(name, 80)!r}",
+        code="person.not_found",
+        action=Action.of("user.add", tenant=tenant),
+    )
 
 
 def add_person(

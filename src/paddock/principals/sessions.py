@@ -167,13 +167,18 @@ def end_session(change: AuditedTransaction, session_id: str, subject: str | None
     sessions = list_sessions(change.tx, change.tenant, datetime.fromisoformat(change.now), subject)
     ended = next((session for session in sessions if session.id == session_id), None)
     if ended is None:
-        raise NotFound(
-            f"there is no session {printable(session_id, 64)!r}",
-            code="session.not_found",
-            action=Action.of("user.sessions"),
-        )
+        raise unknown_session_error(session_id)
     _end(change, ended)
     return ended
+
+
+def unknown_session_error(session_id: str) -> NotFound:
+    """Build the error for a session that does not exist or has ended."""
+    return NotFound(
+        f"there is no session {printable(session_id, 64)!r}",
+        code="session.not_found",
+        action=Action.of("user.sessions"),
+    )
 
 
 def end_all_sessions(change: AuditedTransaction, subject: str) -> list[ConsoleSession]:

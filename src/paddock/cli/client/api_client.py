@@ -69,6 +69,10 @@ class ApiClient:
         """Send a PUT and return the response; see `get`."""
         return self._request_json("PUT", path, body, timeout_s, None)
 
+    def delete(self, path: str, *, timeout_s: float | None = RESPONSE_TIMEOUT_S) -> Any:
+        """Send a DELETE and return the response; see `get`."""
+        return self._request_json("DELETE", path, None, timeout_s, None)
+
     @contextmanager
     def stream_events(self, path: str, *, timeout_s: float | None = None) -> Generator[ServerEvents, None, None]:
         """Iterate over the server-sent events at a path until the API or the block ends them.

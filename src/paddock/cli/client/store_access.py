@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from paddock.cli.output.report import print_json, print_message, styled
+from paddock.cli.output.report import print_message
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 
@@ -95,10 +95,3 @@ def approval_transaction(store: PluginStore, tx: Transaction) -> ApprovalTransac
         return TransactionLedger(tx, store.clock, store.random, tenant, call, store.by)
 
     return ApprovalTransaction(tx, store.tenant, store.now(), store.clock, store.random, ledger)
-
-
-def report_change(as_json: bool, message: str, **facts: object) -> None:
-    """Print the result of a change."""
-    if as_json:
-        print_json(facts)
-    print_message(f"{styled('✓', 'green')} {message}")

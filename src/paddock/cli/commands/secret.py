@@ -16,11 +16,18 @@ from paddock.cli.client.store_access import (
     audited_transactions,
     local_principal,
     read_store,
-    report_change,
 )
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.action_text import tenant_option
-from paddock.cli.output.report import format_table, print_facts, print_json, print_message, print_result, styled
+from paddock.cli.output.report import (
+    format_table,
+    print_facts,
+    print_json,
+    print_message,
+    print_result,
+    report_change,
+    styled,
+)
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
 

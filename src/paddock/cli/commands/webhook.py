@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paddock.cli import options
-from paddock.cli.client.store_access import report_change
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.action_text import tenant_option
-from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
+from paddock.cli.output.report import format_table, print_json, print_message, print_result, report_change, styled
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:

@@ -78,6 +78,13 @@ def print_json(value: Any) -> None:
     print_result("\n".join(line if line.isprintable() else _escape_control_chars(line) for line in text.split("\n")))
 
 
+def report_change(as_json: bool, message: str, **facts: object) -> None:
+    """Print the result of a change."""
+    if as_json:
+        print_json(facts)
+    print_message(f"{styled('✓', 'green')} {message}")
+
+
 def _escape_control_chars(line: str) -> str:
     return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in line)
 

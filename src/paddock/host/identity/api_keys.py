@@ -7,14 +7,13 @@ from datetime import datetime
 
 from paddock.approvals.removal import retire_key
 from paddock.approvals.store import ApprovalTransaction
-from paddock.core.action import Action
 from paddock.core.call import OPERATOR, Principal
-from paddock.core.errors import NotFound
 from paddock.core.ids import Tenant
 from paddock.core.secret import Secret
-from paddock.host.identity.principal_transactions import PrincipalTransactions
-from paddock.principals.api_keys import ApiKey, create_key, list_keys, require_key
+from paddock.host.identity.principal_transactions import PrincipalTransactions, Removal
+from paddock.principals.api_keys import ApiKey, create_key, list_keys, require_key, unknown_key_error
 from paddock.store.audited_transaction import AuditedTransaction
+from paddock.store.transaction import Transaction
 
 
 class ApiKeyService:
@@ -49,7 +48,15 @@ class ApiKeyService:
             ),
         )
 
-    async def revoke(self, by: Principal, key_id: str) -> ApiKey:
+    async def find(self, principal: Principal, key_id: str) -> ApiKey:
+        """Return a key that the principal may see: operators see all of their tenant, people their own.
+
+        Raises:
+            NotFound: there is no such key, or the principal may not see it.
+        """
+        return await self._transactions.read(lambda tx: _require_visible_key(tx, principal, key_id))
+
+    async def revoke(self, by: Principal, key_id: str) -> Removal[ApiKey]:
         """Revoke a key at once, and end the approval requests made with it.
 
         Raises:
@@ -57,11 +64,13 @@ class ApiKeyService:
         """
 
         def revoke_key(change: AuditedTransaction, approvals: ApprovalTransaction) -> ApiKey:
-            key = require_key(change.tx, change.tenant, key_id)
-            if OPERATOR not in by.roles and by.id != f"user:{key.owner}":
-                raise NotFound(
-                    f"there is no API key {key.id!r}", code="api_key.not_found", action=Action.of("apikey.list")
-                )
-            return retire_key(change, approvals, key.id)
+            return retire_key(change, approvals, _require_visible_key(change.tx, by, key_id).id)
 
         return await self._transactions.write_removal(by, revoke_key)
+
+
+def _require_visible_key(tx: Transaction, principal: Principal, key_id: str) -> ApiKey:
+    key = require_key(tx, principal.tenant, key_id)
+    if OPERATOR not in principal.roles and principal.id != f"user:{key.owner}":
+        raise unknown_key_error(principal.tenant, key_id)
+    return key

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from paddock.approvals.removal import remove_person
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import Conflict
 from paddock.core.ids import Tenant
 from paddock.core.secret import Secret
-from paddock.host.identity.principal_transactions import PrincipalTransactions
+from paddock.host.identity.caller import require_interactive_person
+from paddock.host.identity.principal_transactions import PrincipalTransactions, Removal
 from paddock.principals.consents import ConsentRecord, list_consents, revoke_consent
 from paddock.principals.groups import PersonGroup, list_groups
+from paddock.principals.identities import ExternalIdentity, link_identity, list_identities, unlink_identity
 from paddock.principals.login_links import LoginLink, make_link, void_links_for
 from paddock.principals.people import (
     Person,
@@ -22,8 +26,11 @@ from paddock.principals.people import (
     require_person,
     set_disabled,
 )
-from paddock.principals.sessions import ConsoleSession, end_all_sessions
+from paddock.principals.sessions import ConsoleSession, end_all_sessions, end_session, list_sessions
 from paddock.store.audited_transaction import AuditedTransaction
+from paddock.store.transaction import Transaction
+
+_LOCAL_PREFIX = "local:"  # of the operators of this host
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +55,33 @@ class PeopleService:
         """Return a person; raises NotFound."""
         return await self._transactions.read(lambda tx: require_person(tx, tenant, name))
 
-    async def add(self, by: Principal, name: str, *, display_name: str, roles: Sequence[str]) -> PersonChange:
+    async def add(
+        self, by: Principal, name: str, *, display_name: str, roles: Sequence[str], scopes: Sequence[str] = ()
+    ) -> PersonChange:
         """Add a person; see `add_person`."""
         return await self._write_person(
-            by, lambda change: add_person(change, name, display_name=display_name, roles=roles)
+            by, lambda change: add_person(change, name, display_name=display_name, roles=roles, scopes=scopes)
         )
 
-    async def change_roles(
-        self, by: Principal, name: str, *, give: Sequence[str] = (), take: Sequence[str] = ()
+    async def change_rights(
+        self,
+        by: Principal,
+        name: str,
+        field: Literal["roles", "scopes"],
+        *,
+        give: Sequence[str] = (),
+        take: Sequence[str] = (),
     ) -> PersonChange:
-        """Add and remove roles of a person. Their keys lose removed roles at once.
+        """Add and remove roles or scopes of a person. Their keys lose removed ones at once.
 
         Raises:
             NotFound: no such person.
-            OperatorError: a role name is invalid.
+            OperatorError: the name of a role or scope is invalid.
             Conflict: operators cannot remove their own operator role.
         """
-        if OPERATOR in take:
+        if field == "roles" and OPERATOR in take:
             _forbid_on_self(by, name, "take the role operator from")
-        return await self._write_person(by, lambda change: change_rights(change, name, "roles", add=give, remove=take))
+        return await self._write_person(by, lambda change: change_rights(change, name, field, add=give, remove=take))
 
     async def set_enabled(self, by: Principal, name: str, *, on: bool) -> PersonChange:
         """Enable or disable a person.
@@ -79,6 +94,37 @@ class PeopleService:
             _forbid_on_self(by, name, "disable")
         return await self._write_person(by, lambda change: set_disabled(change, name, not on))
 
+    async def remove(self, by: Principal, name: str) -> Removal[Person]:
+        """Remove a person with everything they own; see `remove_person`.
+
+        Raises:
+            NotFound: no such person.
+            Conflict: operators cannot remove themselves.
+        """
+        require_interactive_person(by)
+        _forbid_on_self(by, name, "remove")
+        return await self._transactions.write_removal(
+            by, lambda change, approvals: remove_person(change, approvals, name)
+        )
+
+    async def list_identities(self, tenant: Tenant, name: str) -> tuple[Person, list[ExternalIdentity]]:
+        """Return a person and their identities at all providers; raises NotFound."""
+        return await self._transactions.read(lambda tx: _with_identities(tx, require_person(tx, tenant, name)))
+
+    async def link_identity(
+        self, by: Principal, name: str, identity: ExternalIdentity
+    ) -> tuple[Person, list[ExternalIdentity]]:
+        """Link a person to an identity at a provider; see `link_identity`."""
+        return await self._transactions.write_as_person(
+            by, lambda change: _with_identities(change.tx, link_identity(change, name, identity))
+        )
+
+    async def unlink_identity(self, by: Principal, name: str, issuer: str) -> tuple[Person, list[ExternalIdentity]]:
+        """Unlink a person from a provider; see `unlink_identity`."""
+        return await self._transactions.write_as_person(
+            by, lambda change: _with_identities(change.tx, unlink_identity(change, name, issuer))
+        )
+
     async def create_sign_in_link(self, by: Principal, name: str) -> tuple[LoginLink, Secret]:
         """Create a short-lived one-time sign-in link for a person; see `make_link`."""
         return await self._transactions.write_as_person(
@@ -88,13 +134,41 @@ class PeopleService:
             ),
         )
 
-    async def sign_out(self, by: Principal, name: str) -> list[ConsoleSession]:
-        """End all sessions of a person and void their sign-in links; raises NotFound."""
+    async def create_login_link(self, by: Principal, principal_name: str) -> tuple[LoginLink, Secret]:
+        """Create a sign-in link for a person or an operator of this host, as in `local:root`; see `make_link`.
+
+        Only for requests from the machine of the host.
+        """
+        return await self._transactions.write_as_person(
+            by, lambda change: make_link(change, principal_name, self._transactions.random)
+        )
+
+    async def list_sessions(self, tenant: Tenant, name: str | None) -> list[ConsoleSession]:
+        """List the sessions of a tenant, or of one person or local operator of it; raises NotFound."""
+
+        def query(tx: Transaction) -> list[ConsoleSession]:
+            subject = name
+            if name is not None and not name.startswith(_LOCAL_PREFIX):
+                subject = require_person(tx, tenant, name).id
+            return list_sessions(tx, tenant, self._transactions.now(), subject)
+
+        return await self._transactions.read(query)
+
+    async def end_session(self, by: Principal, session_id: str) -> ConsoleSession:
+        """End one session of the tenant; raises NotFound."""
+        return await self._transactions.write_as_person(by, lambda change: end_session(change, session_id))
+
+    async def sign_out(self, by: Principal, name: str, *, allow_local: bool = False) -> list[ConsoleSession]:
+        """End all sessions of a person and void their sign-in links; raises NotFound.
+
+        With `allow_local` the name may also be that of an operator of this host, as in `local:root`.
+        """
 
         def end_all(change: AuditedTransaction) -> list[ConsoleSession]:
-            person_id = require_person(change.tx, change.tenant, name).id
-            void_links_for(change, person_id)
-            return end_all_sessions(change, person_id)
+            is_local = allow_local and name.startswith(_LOCAL_PREFIX)
+            subject = name if is_local else require_person(change.tx, change.tenant, name).id
+            void_links_for(change, subject)
+            return end_all_sessions(change, subject)
 
         return await self._transactions.write_as_person(by, end_all)
 
@@ -102,6 +176,10 @@ class PeopleService:
         return PersonChange(
             *await self._transactions.write_as_person(by, lambda change: detect_second_approver(change, write))
         )
+
+
+def _with_identities(tx: Transaction, person: Person) -> tuple[Person, list[ExternalIdentity]]:
+    return person, list_identities(tx, person)
 
 
 def _forbid_on_self(by: Principal, name: str, action: str) -> None:
@@ -121,6 +199,10 @@ class ConsentService:
     async def list_for(self, principal: Principal) -> list[ConsentRecord]:
         """List the consents of a person that are in force."""
         return await self._transactions.read(lambda tx: list_consents(tx, principal.tenant, principal.id))
+
+    async def list_all(self, tenant: Tenant, person: str | None, *, revoked: bool = False) -> list[ConsentRecord]:
+        """List the consents of a tenant, or of one principal, with revoked ones if asked for."""
+        return await self._transactions.read(lambda tx: list_consents(tx, tenant, person, revoked=revoked))
 
     async def revoke(self, principal: Principal, plugin: str, callable_name: str) -> ConsentRecord:
         """Revoke a consent; the next call needs a new one.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 from paddock.approvals.store import ApprovalTransaction
 from paddock.core.call import Principal
@@ -13,10 +14,18 @@ from paddock.core.ids import PrincipalId, Tenant
 from paddock.host.identity.caller import require_interactive_person
 from paddock.host.identity.credentials import CredentialVerifier
 from paddock.ledger.write.append import TransactionLedger
+from paddock.plugins.store.thread import StoreThread
 from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import Database, Transaction
 
 T = TypeVar("T")
+
+
+class Removal(NamedTuple, Generic[T]):
+    """What was removed, and the store's write-ahead log if that still contains it."""
+
+    removed: T
+    log: Path | None
 
 
 class PrincipalTransactions:
@@ -24,13 +33,17 @@ class PrincipalTransactions:
 
     Args:
         database: Holds people and keys.
+        store: Truncates the database's log after removals.
         credentials: Invalidated after each change.
         clock, random: For timestamps and tokens.
     """
 
-    def __init__(self, database: Database, credentials: CredentialVerifier, clock: Clock, random: Random) -> None:
+    def __init__(
+        self, database: Database, store: StoreThread, credentials: CredentialVerifier, clock: Clock, random: Random
+    ) -> None:
         self.random = random
         self._database = database
+        self._store = store
         self._credentials = credentials
         self._clock = clock
 
@@ -50,11 +63,14 @@ class PrincipalTransactions:
         require_interactive_person(by)
         return await self._write_and_invalidate(lambda tx: write(self._begin_change(tx, by.tenant, by.id)))
 
-    async def write_removal(self, by: Principal, write: Callable[[AuditedTransaction, ApprovalTransaction], T]) -> T:
+    async def write_removal(
+        self, by: Principal, write: Callable[[AuditedTransaction, ApprovalTransaction], T]
+    ) -> Removal[T]:
         """Run a removal, with the approval requests that depend on what is removed. Programs may do this too."""
-        return await self._write_and_invalidate(
+        removed = await self._write_and_invalidate(
             lambda tx: write(self._begin_change(tx, by.tenant, by.id), self._begin_approval_unit(tx, by))
         )
+        return Removal(removed, await self._store.run(lambda store: store.database.truncate_log()))
 
     async def _write_and_invalidate(self, write: Callable[[Transaction], T]) -> T:
         result = await self._database.write(write)

@@ -310,7 +310,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 plugins=plugins,
                 calls=call_services,
                 approvals=approval_service,
-                identity=build_identity_services(database, services.secrets, settings.oidc, tasks, clock, random),
+                identity=build_identity_services(
+                    database, views, services.secrets, settings.oidc, tasks, clock, random
+                ),
                 policy=PolicyServices(
                     active=active_policy,
                     rules=PolicyService(views, active_policy, gate.catalogue, directories, settings.policy, clock),

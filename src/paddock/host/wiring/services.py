@@ -13,9 +13,11 @@ from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.host.identity.api_keys import ApiKeyService
 from paddock.host.identity.console_sessions import ConsoleSessions
 from paddock.host.identity.credentials import CredentialVerifier
+from paddock.host.identity.groups import GroupService
 from paddock.host.identity.oidc import OidcIdentities
 from paddock.host.identity.people import ConsentService, PeopleService
 from paddock.host.identity.principal_transactions import PrincipalTransactions
+from paddock.host.identity.tenants import TenantService
 from paddock.host.ledger.webhooks import WebhookService
 from paddock.host.observability.health import HostHealth
 from paddock.host.repairs.fact_collector import FactCollector
@@ -31,13 +33,21 @@ from paddock.store.database import Database
 
 
 def build_identity_services(
-    database: Database, vault: Vault, oidc: OidcSettings, tasks: TaskGroup, clock: Clock, random: Random
+    database: Database,
+    store: StoreThread,
+    vault: Vault,
+    oidc: OidcSettings,
+    tasks: TaskGroup,
+    clock: Clock,
+    random: Random,
 ) -> IdentityServices:
     """Build the services for principals and their credentials."""
     credentials = CredentialVerifier(database, clock, tasks)
-    transactions = PrincipalTransactions(database, credentials, clock, random)
+    transactions = PrincipalTransactions(database, store, credentials, clock, random)
     return IdentityServices(
+        tenants=TenantService(transactions),
         people=PeopleService(transactions),
+        groups=GroupService(transactions),
         api_keys=ApiKeyService(transactions),
         consents=ConsentService(transactions),
         credentials=credentials,

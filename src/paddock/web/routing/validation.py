@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -128,6 +128,16 @@ class _ParamSet:
             if path_prefix
             else problems
         )
+
+
+def reject_problems(problems: Sequence[Problem]) -> None:
+    """Reject a body that matches its schema and has these problems nevertheless, such as malformed names.
+
+    Raises:
+        Invalid: with every problem, if there is one.
+    """
+    if problems:
+        raise Invalid("the body is not valid", problems[:_MAX_PROBLEMS], code="invalid_params")
 
 
 def validated_body(request: Request, body_type: type[_Body]) -> _Body:

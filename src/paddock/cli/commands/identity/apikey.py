@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from paddock.cli import options
-from paddock.cli.client.store_access import (
-    change_store,
-    read_store,
-    remove_with_approvals,
-    report_change,
-)
+from paddock.cli.client.api_client import path_segment
+from paddock.cli.client.identity_client import key_path, open_identity_client, report_retained_log
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.action_text import tenant_option
-from paddock.cli.output.report import format_table, print_facts, print_json, print_message, print_result, styled
+from paddock.cli.output.report import (
+    format_table,
+    print_facts,
+    print_json,
+    print_message,
+    print_result,
+    report_change,
+    styled,
+)
 from paddock.core.printable import printable
-
-if TYPE_CHECKING:
-    from paddock.principals.api_keys import ApiKey
 
 app = PaddockGroup("apikey", help="Manage API keys for programs.")
 
@@ -53,22 +55,20 @@ def add(
     as_json: bool,
 ) -> None:
     """Add an API key, and print its token once; it is not stored. A key never has more rights than its owner."""
-    from paddock.core.clock import SystemRandom
-    from paddock.principals.api_keys import create_key
-
-    expires_at = datetime.now(UTC) + _parse_duration(expires) if expires else None
-    key, token = change_store(
-        tenant,
-        lambda change: create_key(
-            change, owner, SystemRandom(), label=label, roles=role or None, scopes=scope, expires_at=expires_at
-        ),
-    )
+    body: dict[str, Any] = {"owner": owner, "label": label, "scopes": scope}
+    if role:
+        body["roles"] = role
+    if expires:
+        body["expires_at"] = (datetime.now(UTC) + _parse_duration(expires)).isoformat()
+    with open_identity_client(tenant) as client:
+        key = client.post("/api-keys", body)
     if as_json:
-        print_json(_api_key_json(key) | {"token": token.reveal()})
+        print_json(key)
     else:
-        print_result(token.reveal())
+        print_result(key["token"])
     print_message(
-        f"{styled('✓', 'green')} made the key {key.id} of {key.owner}: {_rights_text(key)}, {_expiry_text(key)}"
+        f"{styled('✓', 'green')} made the key {key['id']} of {_owner_name(key)}: {_rights_text(key)},"
+        f" {_expiry_text(key)}"
     )
     print_message("  keep the token now; nobody can show it again")
 
@@ -79,19 +79,17 @@ def add(
 @options.as_json
 def list_(*, owner: str | None, tenant: str, as_json: bool) -> None:
     """List API keys with their state and last use. Tokens are not shown."""
-    from paddock.principals.api_keys import list_keys
-    from paddock.principals.people import require_person
-    from paddock.principals.tenants import require_tenant
-
-    read_store(lambda tx: require_person(tx, tenant, owner) if owner else require_tenant(tx, tenant))
-    rows = read_store(lambda tx: list_keys(tx, tenant, owner.removeprefix("user:") if owner else None))
+    with open_identity_client(tenant) as client:
+        keys = client.get("/api-keys" + (f"?owner={path_segment(owner)}" if owner else ""))
     if as_json:
-        print_json({"tenant": tenant, "keys": [_api_key_json(row) for row in rows]})
-    elif rows:
-        now = datetime.now(UTC)
+        print_json(keys)
+    elif keys["keys"]:
         cells = [
-            [row.id, row.owner, row.state(now), _rights_text(row), (row.last_used_at or "never")[:16], row.label]
-            for row in rows
+            [
+                *(key["id"], _owner_name(key), key["state"], _rights_text(key)),
+                *((key["last_used_at"] or "never")[:16], key["label"]),
+            ]
+            for key in keys["keys"]
         ]
         for line in format_table(["KEY", "PERSON", "STATE", "MAY", "LAST USED", "LABEL"], cells):
             print_result(line)
@@ -105,22 +103,21 @@ def list_(*, owner: str | None, tenant: str, as_json: bool) -> None:
 @options.as_json
 def show(key: str, *, tenant: str, as_json: bool) -> None:
     """Show an API key: its owner, its roles and scopes, and when it was last used. Its token is not stored."""
-    from paddock.principals.api_keys import require_key
-
-    row = read_store(lambda tx: require_key(tx, tenant, key))
+    with open_identity_client(tenant) as client:
+        row = client.get(key_path(key, tenant))
     if as_json:
-        print_json(_api_key_json(row))
+        print_json(row)
         return
     print_facts(
         {
-            "key": row.id,
-            "person": f"user:{row.owner}",
-            "label": row.label,
-            "state": row.state(datetime.now(UTC)),
+            "key": row["id"],
+            "person": row["owner"],
+            "label": row["label"],
+            "state": row["state"],
             "may": _rights_text(row),
-            "created": f"{row.created_at[:16]} by {row.created_by}",
-            "expires": (row.expires_at or "never")[:16],
-            "last used": (row.last_used_at or "never")[:16],
+            "created": f"{row['created_at'][:16]} by {row['created_by']}",
+            "expires": (row["expires_at"] or "never")[:16],
+            "last used": (row["last_used_at"] or "never")[:16],
         }
     )
 
@@ -132,17 +129,17 @@ def show(key: str, *, tenant: str, as_json: bool) -> None:
 @options.as_json
 def remove(key: str, *, tenant: str, yes: bool, as_json: bool) -> None:
     """Revoke an API key. It takes effect at once and cannot be undone."""
-    from paddock.approvals.removal import retire_key
     from paddock.cli.output.consent_prompt import confirm
-    from paddock.principals.api_keys import require_key
 
-    api_key = read_store(lambda tx: require_key(tx, tenant, key))
-    description = f"{api_key.id} of {api_key.owner}" + (f" ({printable(api_key.label)})" if api_key.label else "")
-    confirm(
-        f"Revoke the key {description}?", yes=yes, retype=f"paddock apikey remove {api_key.id}{tenant_option(tenant)}"
-    )
-    row = remove_with_approvals(tenant, lambda change, unit: retire_key(change, unit, api_key.id))
-    report_change(as_json, f"revoked the key {description}", **_api_key_json(row))
+    with open_identity_client(tenant) as client:
+        row = client.get(key_path(key, tenant))
+        description = f"{row['id']} of {_owner_name(row)}" + (f" ({printable(row['label'])})" if row["label"] else "")
+        retype = f"paddock apikey remove {row['id']}{tenant_option(tenant)}"
+        confirm(f"Revoke the key {description}?", yes=yes, retype=retype)
+        revoked = client.post(f"{key_path(key, tenant)}/revoke")
+    report_retained_log(revoked)
+    revoked.pop("log", None)
+    report_change(as_json, f"revoked the key {description}", **revoked)
 
 
 def _parse_duration(option: str) -> timedelta:
@@ -152,26 +149,13 @@ def _parse_duration(option: str) -> timedelta:
     return timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])})
 
 
-def _rights_text(key: ApiKey) -> str:
-    return ", ".join([*sorted(key.roles), *sorted(key.scopes)]) or "nothing"
+def _owner_name(key: Mapping[str, Any]) -> str:
+    return key["owner"].removeprefix("user:")
 
 
-def _expiry_text(key: ApiKey) -> str:
-    return f"until {key.expires_at[:16]} UTC" if key.expires_at else "until it is revoked"
+def _rights_text(key: Mapping[str, Any]) -> str:
+    return ", ".join([*key["roles"], *key["scopes"]]) or "nothing"
 
 
-def _api_key_json(key: ApiKey) -> dict[str, Any]:
-    return {
-        "id": key.id,
-        "tenant": key.tenant,
-        "owner": f"user:{key.owner}",
-        "label": key.label,
-        "state": key.state(datetime.now(UTC)),
-        "roles": sorted(key.roles),
-        "scopes": sorted(key.scopes),
-        "created_at": key.created_at,
-        "created_by": key.created_by,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
-        "last_used_at": key.last_used_at,
-    }
+def _expiry_text(key: Mapping[str, Any]) -> str:
+    return f"until {key['expires_at'][:16]} UTC" if key["expires_at"] else "until it is revoked"

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from paddock.cli import options
-from paddock.cli.client.store_access import (
-    change_store,
-    read_store,
-    remove_with_approvals,
-    report_change,
-)
+from paddock.cli.client.identity_client import named_path, open_identity_client, person_path, report_retained_log
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.action_text import tenant_option
-from paddock.cli.output.report import format_table, print_facts, print_json, print_message, print_result
-
-if TYPE_CHECKING:
-    from paddock.principals.groups import PersonGroup
+from paddock.cli.output.report import format_table, print_facts, print_json, print_message, print_result, report_change
 
 app = PaddockGroup("group", help="Manage groups of people. Policy rules refer to them.")
 
@@ -32,14 +24,9 @@ group_name_argument = click.argument("name", help="The name of the group, such a
 @options.as_json
 def add(name: str, *, title: str, tenant: str, as_json: bool) -> None:
     """Add a group. Membership grants nothing by itself; policy rules may refer to it."""
-    from paddock.principals.groups import add_group
-
-    group = change_store(tenant, lambda change: add_group(change, name, title))
-    report_change(
-        as_json,
-        f"made the group {group.name}; add to it: paddock group member add {group.name} NAME",
-        **_group_json(group),
-    )
+    with open_identity_client(tenant) as client:
+        group = client.post("/groups", {"name": name, "title": title})
+    report_change(as_json, f"made the group {name}; add to it: paddock group member add {name} NAME", **group)
 
 
 @app.command("list", examples=["paddock group list --json"])
@@ -47,16 +34,13 @@ def add(name: str, *, title: str, tenant: str, as_json: bool) -> None:
 @options.as_json
 def list_(*, tenant: str, as_json: bool) -> None:
     """List groups with their members."""
-    from paddock.principals.groups import list_groups
-    from paddock.principals.tenants import require_tenant
-
-    rows = read_store(lambda tx: require_tenant(tx, tenant) and list_groups(tx, tenant))
+    with open_identity_client(tenant) as client:
+        groups = client.get("/groups")
     if as_json:
-        print_json({"tenant": tenant, "groups": [_group_json(row) for row in rows]})
-    elif rows:
-        for line in format_table(
-            ["GROUP", "TITLE", "MEMBERS"], [[row.name, row.title, ", ".join(row.members)] for row in rows]
-        ):
+        print_json(groups)
+    elif groups["groups"]:
+        cells = [[row["name"], row["title"], ", ".join(row["members"])] for row in groups["groups"]]
+        for line in format_table(["GROUP", "TITLE", "MEMBERS"], cells):
             print_result(line)
     else:
         print_message(f"there are no groups; try: paddock group add NAME{tenant_option(tenant)}")
@@ -68,13 +52,12 @@ def list_(*, tenant: str, as_json: bool) -> None:
 @options.as_json
 def show(name: str, *, tenant: str, as_json: bool) -> None:
     """Show a group and its members."""
-    from paddock.principals.groups import require_group
-
-    row = read_store(lambda tx: require_group(tx, tenant, name))
+    with open_identity_client(tenant) as client:
+        group = client.get(_group_path(name, tenant))
     if as_json:
-        print_json(_group_json(row))
+        print_json(group)
     else:
-        print_facts({"group": row.name, "title": row.title, "members": ", ".join(row.members)})
+        print_facts({"group": group["name"], "title": group["title"], "members": ", ".join(group["members"])})
 
 
 member = PaddockGroup("member", help="Add people to a group and remove them from it.")
@@ -110,30 +93,27 @@ def remove_member(name: str, person: str, *, tenant: str, as_json: bool) -> None
 @options.as_json
 def remove(name: str, *, tenant: str, yes: bool, as_json: bool) -> None:
     """Remove a group. Its members are kept; approval requests that only it could answer become void."""
-    from paddock.approvals.removal import remove_group
     from paddock.cli.output.consent_prompt import confirm
-    from paddock.principals.groups import require_group
 
-    group_before = read_store(lambda tx: require_group(tx, tenant, name))
-    members = "1 member" if len(group_before.members) == 1 else f"{len(group_before.members)} members"
-    retype = f"paddock group remove {group_before.name}{tenant_option(tenant)}"
-    confirm(f"Remove the group {group_before.name} of {members}?", yes=yes, retype=retype)
-    group = remove_with_approvals(tenant, lambda change, unit: remove_group(change, unit, name))
-    report_change(as_json, f"removed the group {group.name}", name=group.name, tenant=group.tenant, removed=True)
-
-
-def _group_json(group: PersonGroup) -> dict[str, Any]:
-    return {
-        "name": group.name,
-        "tenant": group.tenant,
-        "title": group.title,
-        "members": list(group.members),
-        "created_at": group.created_at,
-    }
+    path = _group_path(name, tenant)
+    with open_identity_client(tenant) as client:
+        count = len(client.get(path)["members"])
+        members = "1 member" if count == 1 else f"{count} members"
+        retype = f"paddock group remove {name}{tenant_option(tenant)}"
+        confirm(f"Remove the group {name} of {members}?", yes=yes, retype=retype)
+        removal = client.delete(path)
+    report_retained_log(removal)
+    report_change(as_json, f"removed the group {name}", name=name, tenant=tenant, removed=True)
 
 
 def _change_member(name: str, person: str, *, remove: bool, tenant: str, as_json: bool) -> None:
-    from paddock.principals.groups import change_member
+    path = _group_path(name, tenant) + "/members" + person_path(person, tenant).removeprefix("/people")
+    with open_identity_client(tenant) as client:
+        group: dict[str, Any] = client.delete(path) if remove else client.put(path, None)
+    report_change(as_json, f"members of {name}: {', '.join(group['members']) or 'none'}", **group)
 
-    group = change_store(tenant, lambda change: change_member(change, name, person, remove=remove))
-    report_change(as_json, f"members of {group.name}: {', '.join(group.members) or 'none'}", **_group_json(group))
+
+def _group_path(name: str, tenant: str) -> str:
+    from paddock.principals.groups import unknown_group_error
+
+    return named_path("/groups", name, lambda: unknown_group_error(tenant, name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from paddock.cli import options
-from paddock.cli.client.store_access import change_store, local_principal
+from paddock.cli.client.identity_client import open_identity_client
 from paddock.cli.command import command
 from paddock.cli.output.report import print_json, print_message, print_result
 
@@ -16,28 +16,10 @@ from paddock.cli.output.report import print_json, print_message, print_result
 @options.as_json
 def login(*, user: str | None, tenant: str, as_json: bool) -> None:
     """Print a one-time sign-in link for the console. It is valid for 15 minutes; keep it private."""
-    from paddock.core.clock import SystemRandom
-    from paddock.principals.login_links import make_link
-
-    base_url = _console_base_url()
-    person = user or local_principal()
-    link, token = change_store(tenant, lambda change: make_link(change, person, SystemRandom()))
-    url = f"{base_url}/login/{token.reveal()}"
+    with open_identity_client(tenant) as client:
+        link = client.post("/login-links", {"person": user} if user else {})
     if as_json:
-        print_json({"url": url, "person": link.subject, "tenant": link.tenant, "expires_at": link.expires_at})
+        print_json(link)
         return
-    print_message(f"this signs {link.subject} in, once, until {link.expires_at[:16].replace('T', ' ')} UTC:")
-    print_result(url)
-
-
-def _console_base_url() -> str:
-    """Return the base URL of this home's daemon.
-
-    Raises:
-        Unreachable: no daemon serves the console.
-    """
-    from paddock.cli.client.local_store import open_for_read
-    from paddock.web.daemon_address import console_url
-
-    with open_for_read() as host:
-        return console_url(host.directories, host.loaded.settings.http)
+    print_message(f"this signs {link['person']} in, once, until {link['expires_at'][:16].replace('T', ' ')} UTC:")
+    print_result(link["url"])

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import click
 
 from paddock.cli import options
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, change_store, read_store, report_change
+from paddock.cli.client.identity_client import named_path, open_identity_client
 from paddock.cli.command import PaddockGroup
-from paddock.cli.output.report import format_table, print_facts, print_json, print_result
-
-if TYPE_CHECKING:
-    from paddock.principals.tenants import TenantRecord
+from paddock.cli.output.report import format_table, print_facts, print_json, print_result, report_change
 
 app = PaddockGroup("tenant", help="Manage tenants. They are isolated from each other.")
 
@@ -25,29 +20,22 @@ tenant_name_argument = click.argument("name", help="The name of the tenant, such
 @options.as_json
 def add(name: str, *, title: str, as_json: bool) -> None:
     """Add a tenant, with its own people, grants and ledger."""
-    from paddock.principals.tenants import add_tenant
-
-    row = change_store(DEFAULT_TENANT_NAME, lambda change: add_tenant(change, name, title))
-    report_change(
-        as_json,
-        f"made the tenant {row.name}; add people to it: paddock user add NAME --tenant {row.name}",
-        **_tenant_json(row),
-    )
+    with open_identity_client() as client:
+        tenant = client.post("/tenants", {"name": name, "title": title})
+    report_change(as_json, f"made the tenant {name}; add people to it: paddock user add NAME --tenant {name}", **tenant)
 
 
 @app.command("list", examples=["paddock tenant list --json"])
 @options.as_json
 def list_(*, as_json: bool) -> None:
     """List tenants. The tenant `default` always exists."""
-    from paddock.principals.tenants import list_tenants
-
-    rows = read_store(list_tenants)
+    with open_identity_client() as client:
+        tenants = client.get("/tenants")
     if as_json:
-        print_json({"tenants": [_tenant_json(row) for row in rows]})
+        print_json(tenants)
         return
-    for line in format_table(
-        ["TENANT", "SINCE", "TITLE"], [[row.name, (row.created_at or "")[:10], row.title] for row in rows]
-    ):
+    cells = [[row["name"], (row["created_at"] or "")[:10], row["title"]] for row in tenants["tenants"]]
+    for line in format_table(["TENANT", "SINCE", "TITLE"], cells):
         print_result(line)
 
 
@@ -56,13 +44,12 @@ def list_(*, as_json: bool) -> None:
 @options.as_json
 def show(name: str, *, as_json: bool) -> None:
     """Show a tenant."""
-    from paddock.principals.tenants import require_tenant
-
-    row = read_store(lambda tx: require_tenant(tx, name))
+    with open_identity_client() as client:
+        tenant = client.get(_tenant_path(name))
     if as_json:
-        print_json(_tenant_json(row))
+        print_json(tenant)
     else:
-        print_facts({"tenant": row.name, "title": row.title, "since": (row.created_at or "")[:10]})
+        print_facts({"tenant": tenant["name"], "title": tenant["title"], "since": (tenant["created_at"] or "")[:10]})
 
 
 @app.command("remove", examples=["paddock tenant remove acme --yes"])
@@ -72,13 +59,15 @@ def show(name: str, *, as_json: bool) -> None:
 def remove(name: str, *, yes: bool, as_json: bool) -> None:
     """Remove an empty tenant: one without people, grants and ledger entries."""
     from paddock.cli.output.consent_prompt import confirm
-    from paddock.principals.tenants import remove_tenant, require_tenant
 
-    read_store(lambda tx: require_tenant(tx, name))
-    confirm(f"Remove the tenant {name}?", yes=yes, retype=f"paddock tenant remove {name}")
-    row = change_store(DEFAULT_TENANT_NAME, lambda change: remove_tenant(change, name))
-    report_change(as_json, f"removed the tenant {row.name}", name=row.name, removed=True)
+    with open_identity_client() as client:
+        client.get(_tenant_path(name))
+        confirm(f"Remove the tenant {name}?", yes=yes, retype=f"paddock tenant remove {name}")
+        client.delete(_tenant_path(name))
+    report_change(as_json, f"removed the tenant {name}", name=name, removed=True)
 
 
-def _tenant_json(row: TenantRecord) -> dict[str, Any]:
-    return {"name": row.name, "title": row.title, "created_at": row.created_at}
+def _tenant_path(name: str) -> str:
+    from paddock.principals.tenants import unknown_tenant_error
+
+    return named_path("/tenants", name, lambda: unknown_tenant_error(name))

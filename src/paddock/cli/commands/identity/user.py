@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
 from paddock.cli import options
-from paddock.cli.client.store_access import (
-    change_store,
-    read_store,
-    remove_with_approvals,
-    report_change,
-)
+from paddock.cli.client.identity_client import open_identity_client, person_path, report_retained_log
 from paddock.cli.command import PaddockGroup
 from paddock.cli.commands.identity.user_identity import app as identity
 from paddock.cli.commands.identity.user_session import app as session
 from paddock.cli.output.action_text import tenant_option
-from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
+from paddock.cli.output.report import format_table, print_json, print_message, print_result, report_change, styled
 from paddock.core.printable import printable
-
-if TYPE_CHECKING:
-    from paddock.principals.people import Person
-    from paddock.store.audited_transaction import AuditedTransaction
 
 app = PaddockGroup("user", help="Manage people, their roles, scopes, identities and sessions.")
 
@@ -43,16 +33,12 @@ def add(
     name: str, *, display_name: str, role: tuple[str, ...], scope: tuple[str, ...], tenant: str, as_json: bool
 ) -> None:
     """Add a person, with the role member unless --role is given."""
-    from paddock.principals.people import add_person
-
     roles = role or ["member"]
     _warn_unknown_roles(roles)
-    person, has_second_approver = _change_person(
-        tenant,
-        lambda change: add_person(change, name, display_name=display_name, roles=roles, scopes=scope),
-    )
-    report_change(as_json, f"added {person.id}: {_join_words(person.rights.roles)}", **_person_json(person))
-    _report_four_eyes(has_second_approver)
+    body = {"name": name, "display_name": display_name, "roles": roles, "scopes": scope}
+    with open_identity_client(tenant) as client:
+        person = client.post("/people", body)
+    _report_person(as_json, person, f"added {person['id']}: {_join_words(person['roles'])}")
 
 
 @app.command("list", examples=["paddock user list --json"])
@@ -60,14 +46,14 @@ def add(
 @options.as_json
 def list_(*, tenant: str, as_json: bool) -> None:
     """List the people of a tenant."""
-    from paddock.principals.people import list_people
-    from paddock.principals.tenants import require_tenant
-
-    rows = read_store(lambda tx: require_tenant(tx, tenant) and list_people(tx, tenant))
+    with open_identity_client(tenant) as client:
+        people = client.get("/people")
     if as_json:
-        print_json({"tenant": tenant, "people": [_person_json(row) for row in rows]})
-    elif rows:
-        cells = [[row.name, _state_text(row), _join_words(row.rights.roles), row.display_name] for row in rows]
+        print_json(people)
+    elif people["people"]:
+        cells = [
+            [row["name"], row["state"], _join_words(row["roles"]), row["display_name"]] for row in people["people"]
+        ]
         for line in format_table(["PERSON", "STATE", "ROLES", "NAME"], cells):
             print_result(line)
     else:
@@ -80,29 +66,17 @@ def list_(*, tenant: str, as_json: bool) -> None:
 @options.as_json
 def show(name: str, *, tenant: str, as_json: bool) -> None:
     """Show a person: roles, scopes, groups, API keys and consents."""
-
-    from paddock.principals.api_keys import list_keys
-    from paddock.principals.consents import consented_names
-    from paddock.principals.people import require_person
-
-    person = read_store(lambda tx: require_person(tx, tenant, name))
-    keys = read_store(lambda tx: list_keys(tx, tenant, person.name))
-    consents = sorted(read_store(lambda tx: consented_names(tx, tenant, person.id)))
-    now = datetime.now(UTC)
-    live_keys = [key.id for key in keys if key.state(now) == "live"]
+    with open_identity_client(tenant) as client:
+        person = client.get(person_path(name, tenant))
     if as_json:
-        print_json(_person_json(person) | {"keys": live_keys, "consents": consents})
+        print_json(person)
         return
-    print_result(styled(f"{person.id}  {printable(person.display_name)}", "bold"))
+    print_result(styled(f"{person['id']}  {printable(person['display_name'])}", "bold"))
     for label, value in (
-        ("state", _state_text(person)),
-        ("tenant", person.tenant),
-        ("since", person.created_at[:10]),
-        ("roles", _join_words(person.rights.roles)),
-        ("scopes", _join_words(person.rights.scopes)),
-        ("groups", _join_words(person.rights.groups)),
-        ("keys", _join_words(live_keys)),
-        ("consents", _join_words(consents)),
+        ("state", person["state"]),
+        ("tenant", person["tenant"]),
+        ("since", person["created_at"][:10]),
+        *((label, _join_words(person[label])) for label in ("roles", "scopes", "groups", "keys", "consents")),
     ):
         print_result(f"  {styled(label.ljust(10), 'dim')} {printable(value, 400)}")
 
@@ -189,46 +163,39 @@ def remove(name: str, *, tenant: str, yes: bool, as_json: bool) -> None:
 
     Ledger entries are kept.
     """
-    from paddock.approvals.removal import remove_person
     from paddock.cli.output.consent_prompt import confirm
-    from paddock.principals.people import require_person
 
-    person_before = read_store(lambda tx: require_person(tx, tenant, name))
-    retype = f"paddock user remove {person_before.name}{tenant_option(tenant)}"
-    confirm(
-        f"Remove {person_before.id} ({printable(person_before.display_name)}), with all keys, consents and approvals?",
-        yes=yes,
-        retype=retype,
-    )
-    person = remove_with_approvals(tenant, lambda change, unit: remove_person(change, unit, name))
-    report_change(as_json, f"removed {person.id}", name=person.name, tenant=person.tenant, removed=True)
+    path = person_path(name, tenant)
+    with open_identity_client(tenant) as client:
+        person = client.get(path)
+        retype = f"paddock user remove {person['name']}{tenant_option(tenant)}"
+        confirm(
+            f"Remove {person['id']} ({printable(person['display_name'])}), with all keys, consents and approvals?",
+            yes=yes,
+            retype=retype,
+        )
+        removal = client.delete(path)
+    report_retained_log(removal)
+    report_change(as_json, f"removed {person['id']}", name=person["name"], tenant=person["tenant"], removed=True)
 
 
 def _change_rights(
     name: str, kind: Literal["roles", "scopes"], names: Sequence[str], *, remove: bool, tenant: str, as_json: bool
 ) -> None:
-    from paddock.principals.people import change_rights
-
-    changes = {"remove" if remove else "add": names}
-    person, has_second_approver = _change_person(tenant, lambda change: change_rights(change, name, kind, **changes))
-    rights = person.rights.roles if kind == "roles" else person.rights.scopes
-    report_change(as_json, f"{person.id} has the {kind}: {_join_words(rights)}", **_person_json(person))
-    _report_four_eyes(has_second_approver)
+    with open_identity_client(tenant) as client:
+        person = client.post(f"{person_path(name, tenant)}/{kind}", {"remove" if remove else "add": names})
+    _report_person(as_json, person, f"{person['id']} has the {kind}: {_join_words(person[kind])}")
 
 
 def _set_disabled(name: str, disabled: bool, *, tenant: str, as_json: bool) -> None:
-    from paddock.principals.people import set_disabled
-
-    person, has_second_approver = _change_person(tenant, lambda change: set_disabled(change, name, disabled))
-    report_change(as_json, f"{person.id} is {_state_text(person)}", **_person_json(person))
-    _report_four_eyes(has_second_approver)
+    with open_identity_client(tenant) as client:
+        person = client.post(f"{person_path(name, tenant)}/{'disable' if disabled else 'enable'}")
+    _report_person(as_json, person, f"{person['id']} is {person['state']}")
 
 
-def _change_person(tenant: str, unit: Callable[[AuditedTransaction], Person]) -> tuple[Person, bool]:
-    """Change a person; return it, and whether the tenant now has several approvers where it had one."""
-    from paddock.principals.people import detect_second_approver
-
-    return change_store(tenant, lambda change: detect_second_approver(change, unit))
+def _report_person(as_json: bool, person: Mapping[str, Any], message: str) -> None:
+    report_change(as_json, message, **{key: value for key, value in person.items() if key != "second_approver"})
+    _report_four_eyes(person["second_approver"])
 
 
 def _report_four_eyes(has_second_approver: bool) -> None:
@@ -250,23 +217,5 @@ def _warn_unknown_roles(roles: Iterable[str]) -> None:
             print_message(f"{styled('!', 'yellow')} no shipped rule knows the role {printable(role, 80)}{suggestion}")
 
 
-def _state_text(person: Person) -> str:
-    return "disabled" if person.disabled else "enabled"
-
-
 def _join_words(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
-
-
-def _person_json(person: Person) -> dict[str, Any]:
-    return {
-        "id": person.id,
-        "name": person.name,
-        "tenant": person.tenant,
-        "display_name": person.display_name,
-        "state": _state_text(person),
-        "roles": sorted(person.rights.roles),
-        "scopes": sorted(person.rights.scopes),
-        "groups": sorted(person.rights.groups),
-        "created_at": person.created_at,
-    }

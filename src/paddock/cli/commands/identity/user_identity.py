@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from paddock.cli import options
-from paddock.cli.client.store_access import change_store, read_store
+from paddock.cli.client.api_client import path_segment
+from paddock.cli.client.identity_client import open_identity_client, person_path
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.report import print_json, print_message, print_result
 from paddock.core.printable import printable
@@ -24,11 +27,10 @@ issuer_option = click.option("--issuer", help="The identity provider; without it
 @options.as_json
 def add(name: str, *, subject: str, issuer: str | None, tenant: str, as_json: bool) -> None:
     """Link a person to a subject. The first sign-in under the person's name does this by itself."""
-    from paddock.principals.identities import ExternalIdentity, link_identity
-
-    external = ExternalIdentity(_resolve_issuer(issuer), subject)
-    change_store(tenant, lambda change: link_identity(change, name, external))
-    _print_identities(name, tenant, as_json=as_json)
+    body = {"subject": subject} | ({"issuer": issuer} if issuer else {})
+    with open_identity_client(tenant) as client:
+        identities = client.post(_identities_path(name, tenant), body)
+    _print_identities(identities, as_json=as_json)
 
 
 @app.command("list", examples=["paddock user identity list ann"])
@@ -37,7 +39,9 @@ def add(name: str, *, subject: str, issuer: str | None, tenant: str, as_json: bo
 @options.as_json
 def list_(name: str, *, tenant: str, as_json: bool) -> None:
     """List the subjects that a person is linked to."""
-    _print_identities(name, tenant, as_json=as_json)
+    with open_identity_client(tenant) as client:
+        identities = client.get(_identities_path(name, tenant))
+    _print_identities(identities, as_json=as_json)
 
 
 @app.command("remove", examples=["paddock user identity remove ann"])
@@ -47,39 +51,21 @@ def list_(name: str, *, tenant: str, as_json: bool) -> None:
 @options.as_json
 def remove(name: str, *, issuer: str | None, tenant: str, as_json: bool) -> None:
     """Unlink a person from a provider. The next sign-in under the person's name links them again."""
-    from paddock.principals.identities import unlink_identity
+    with open_identity_client(tenant) as client:
+        path = _identities_path(name, tenant) + (f"?issuer={path_segment(issuer)}" if issuer else "")
+        identities = client.delete(path)
+    _print_identities(identities, as_json=as_json)
 
-    provider = _resolve_issuer(issuer)
-    change_store(tenant, lambda change: unlink_identity(change, name, provider))
-    _print_identities(name, tenant, as_json=as_json)
+
+def _identities_path(name: str, tenant: str) -> str:
+    return f"{person_path(name, tenant)}/identities"
 
 
-def _print_identities(name: str, tenant: str, *, as_json: bool) -> None:
-    from paddock.principals.identities import list_identities
-    from paddock.principals.people import require_person
-
-    person = read_store(lambda tx: require_person(tx, tenant, name))
-    identities = read_store(lambda tx: list_identities(tx, person))
+def _print_identities(person: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {"id": person.id, "identities": [{"issuer": item.issuer, "subject": item.subject} for item in identities]}
-        )
+        print_json(person)
         return
-    for item in identities:
-        print_result(f"{printable(item.subject, 255)}  {printable(item.issuer, 255)}")
-    if not identities:
-        print_message(f"no identity is linked to {person.id}")
-
-
-def _resolve_issuer(option: str | None) -> str:
-    """Return the issuer of the identity provider: the named one, or that of the settings."""
-    from paddock.cli.client.local_store import open_for_read
-    from paddock.core.errors import OperatorError
-
-    with open_for_read() as host:
-        issuer = option or host.loaded.settings.oidc.issuer
-    if issuer is None:
-        raise OperatorError(
-            "no identity provider is set", code="oidc.no_issuer", hint="name it with --issuer, or set oidc.issuer"
-        )
-    return issuer
+    for item in person["identities"]:
+        print_result(f"{printable(item['subject'], 255)}  {printable(item['issuer'], 255)}")
+    if not person["identities"]:
+        print_message(f"no identity is linked to {person['id']}")

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
-
 import click
 
 from paddock.cli import options
-from paddock.cli.client.store_access import change_store, read_store, report_change
+from paddock.cli.client.api_client import path_segment
+from paddock.cli.client.identity_client import named_path, open_identity_client
 from paddock.cli.command import PaddockGroup
-from paddock.cli.output.report import format_table, print_json, print_message, print_result
-
-if TYPE_CHECKING:
-    from paddock.store.audited_transaction import AuditedTransaction
+from paddock.cli.output.report import format_table, print_json, print_message, print_result, report_change
 
 app = PaddockGroup("session", help="List and end console sessions.")
 
@@ -24,20 +19,15 @@ app = PaddockGroup("session", help="List and end console sessions.")
 @options.as_json
 def list_(name: str | None, *, tenant: str, as_json: bool) -> None:
     """List the open console sessions."""
-    from dataclasses import asdict
-
-    from paddock.principals.people import require_person
-    from paddock.principals.sessions import list_sessions
-    from paddock.principals.tenants import require_tenant
-
-    subject = None
-    if name is not None:
-        subject = name if name.startswith("local:") else read_store(lambda tx: require_person(tx, tenant, name)).id
-    rows = read_store(lambda tx: require_tenant(tx, tenant) and list_sessions(tx, tenant, datetime.now(UTC), subject))
+    with open_identity_client(tenant) as client:
+        sessions = client.get("/sessions" + (f"?person={path_segment(name)}" if name is not None else ""))
     if as_json:
-        print_json({"tenant": tenant, "sessions": [asdict(row) for row in rows]})
-    elif rows:
-        cells = [[row.id, row.subject, row.via, row.opened_at[:16], row.seen_at[:16]] for row in rows]
+        print_json(sessions)
+    elif sessions["sessions"]:
+        cells = [
+            [row["id"], row["subject"], row["via"], row["opened_at"][:16], row["seen_at"][:16]]
+            for row in sessions["sessions"]
+        ]
         for line in format_table(["SESSION", "WHO", "VIA", "SINCE", "LAST SEEN"], cells):
             print_result(line)
     else:
@@ -50,17 +40,16 @@ def list_(name: str | None, *, tenant: str, as_json: bool) -> None:
 @options.as_json
 def remove(who: str, *, tenant: str, as_json: bool) -> None:
     """End the console sessions and login links of a person, or one session. It takes effect at once."""
-    from paddock.principals.login_links import void_links_for
-    from paddock.principals.people import require_person
-    from paddock.principals.sessions import ConsoleSession, end_all_sessions, end_session
+    from paddock.principals.people import unknown_person_error
+    from paddock.principals.sessions import unknown_session_error
 
-    def unit(change: AuditedTransaction) -> list[ConsoleSession]:
+    with open_identity_client(tenant) as client:
         if who.startswith("ses_"):
-            return [end_session(change, who)]
-        subject = who if who.startswith("local:") else require_person(change.tx, change.tenant, who).id
-        void_links_for(change, subject)
-        return end_all_sessions(change, subject)
-
-    ended = change_store(tenant, unit)
+            path = named_path("/sessions", who, lambda: unknown_session_error(who))
+            ended = client.post(f"{path}/end")["ended"]
+        elif who:
+            ended = client.post("/sessions/end", {"person": who})["ended"]
+        else:
+            raise unknown_person_error(tenant, who)
     count = "1 session" if len(ended) == 1 else f"{len(ended)} sessions"
-    report_change(as_json, f"ended {count}", tenant=tenant, ended=[session.id for session in ended])
+    report_change(as_json, f"ended {count}", tenant=tenant, ended=ended)

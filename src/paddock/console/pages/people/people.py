@@ -135,8 +135,8 @@ class PeoplePages:
         custom_role = form.last_text("another").strip()
         give = sorted((checked_roles - shown_roles) | ({custom_role} if custom_role else set()))
         try:
-            change = await self._host.identity.people.change_roles(
-                context.principal, name, give=give, take=sorted(shown_roles - checked_roles)
+            change = await self._host.identity.people.change_rights(
+                context.principal, name, "roles", give=give, take=sorted(shown_roles - checked_roles)
             )
         except OperatorError as error:
             problem = Problem("another", error.message, error.hint)

@@ -1,0 +1,1 @@
+"""Routes about tenants, people, groups, API keys and sign-ins."""
