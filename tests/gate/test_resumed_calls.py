@@ -65,7 +65,7 @@ async def test_a_role_that_was_taken_away_while_a_call_waited_does_not_count_whe
 ) -> None:
     async with office.open() as host:
         live = await waiting(host, await eve(host, "member"))
-        await host.identity.people.change_roles(ANN, "eve", take=["member"])
+        await host.identity.people.change_rights(ANN, "eve", "roles", take=["member"])
         approval = str(live.approval_id)
         await host.approvals.approve(approval, ANN)
         ended = await outcome(host, live.id)
@@ -111,7 +111,7 @@ async def test_calls_that_waited_for_the_approval_of_another_are_decided_by_pres
         context = await eve(host, "member")
         first = await waiting(host, made_by(context.principal, idempotency_key="k1"))
         second = await waiting(host, made_by(context.principal, idempotency_key="k1"))
-        await host.identity.people.change_roles(ANN, "eve", take=["member"])
+        await host.identity.people.change_rights(ANN, "eve", "roles", take=["member"])
         await host.approvals.approve(str(first.approval_id), ANN)
         ends = [await outcome(host, live.id) for live in (first, second)]
 
@@ -129,7 +129,7 @@ async def test_a_token_brings_nothing_to_who_lost_the_right_to_the_call(office: 
         if approved:
             await host.approvals.approve(details["approval"], ANN)
             assert (await outcome(host, details["call_id"]))["status"] == "succeeded"
-        await host.identity.people.change_roles(ANN, "eve", take=["member"])
+        await host.identity.people.change_rights(ANN, "eve", "roles", take=["member"])
         with pytest.raises(PaddockError) as refused:
             await host.call("mail.send", {"to": "bob"}, context=before, approval_token=details["token"])
 
