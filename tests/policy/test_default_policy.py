@@ -87,6 +87,6 @@ def test_the_stricter_examples_are_rules_once_the_slashes_are_gone() -> None:
     sending = thing("post.card", "external_send")
     final = policy.decide(build_call_request(ANN, thing("files.publish", "final_write")))
 
-    assert policy.decide(build_call_request(ANN, sending)).policies == ("nobody-behind-it-nothing-sent",)
+    assert policy.decide(build_call_request(ANN, sending)).policies == ("unsigned-plugins-send-nothing",)
     assert isinstance(final, Ask)
     assert (final.quorum, final.four_eyes) == (2, True)
