@@ -194,7 +194,7 @@ async def test_a_syntax_error_is_told_with_its_place_in_the_folder_of_its_author
     finding = (await findings(folder, tmp_path / "home"))["handshake"]
 
     assert (finding.verdict, str(folder / "main.py") in finding.why) == (CheckVerdict.FAIL, True), finding
-    assert finding.hint == "mend it, and save"
+    assert finding.hint == "fix it, and save"
 
 
 async def test_a_call_that_never_ends_is_not_blamed_on_its_payload(

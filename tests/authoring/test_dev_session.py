@@ -93,7 +93,7 @@ async def test_a_syntax_error_leaves_the_last_version_serving_and_is_told_with_i
     assert answers(desk) == [{"text": "Hello, Ann!"}]
     assert broken["serving"] == "0.1.0"
     assert str(folder / "main.py") in broken["error"]["message"]
-    assert broken["error"]["hint"] == "mend it, and save"
+    assert broken["error"]["hint"] == "fix it, and save"
 
 
 async def test_advice_is_for_the_author_who_reads_it(tmp_path: Path) -> None:

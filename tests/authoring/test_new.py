@@ -78,7 +78,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "thesis.txt").write_text("years of work")
 
-    with pytest.raises(Conflict, match="nothing in it was touched"):
+    with pytest.raises(Conflict, match="nothing in it was changed"):
         made(tmp_path / "new")
 
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["thesis.txt"]

@@ -212,7 +212,7 @@ def test_what_cannot_be_answered_so_says_why(caller: Paddock) -> None:
     caller("approval", "deny", waits["approval"], "-y")
     waits = held(caller, *ODD)
     assert (
-        "--always without --plugin"
+        "approve the tool alone"
         in caller("approval", "approve", waits["approval"], "--always", "--plugin", "-y", code=5).err
     )
     caller("approval", "deny", waits["approval"], "-y")
@@ -358,7 +358,7 @@ def test_what_was_denied_is_explained_by_the_line_that_the_denial_gives(caller: 
     name = f"eve-{caller.home.parent.name}"
     caller.quickly("user", "add", name, "--role", "visitor")
     denied = caller("call", "mail.look", "--as", f"user:{name}", "--json", code=5)
-    words = denied.error["hint"].split()[1:]
+    words = denied.error["command"].split()[1:]
 
     told = caller(*words)
     assert f"user:{name} (typed by " in told.out

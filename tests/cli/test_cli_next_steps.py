@@ -65,7 +65,7 @@ def test_a_missing_secret_of_whoever_types_is_set_by_the_line_that_is_told(paddo
     lacks = refused(paddock, *call)
 
     assert lacks["code"] == "missing_secrets"
-    words = lacks["hint"].split()
+    words = lacks["command"].split()
     assert words[:5] == ["paddock", "secret", "set", "token", "--user"]
     assert words[5].startswith("local:")
     assert typed_into(paddock, *words[1:], stdin="hunter2").code == 0

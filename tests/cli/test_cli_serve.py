@@ -66,7 +66,7 @@ def test_a_plugin_that_does_not_start_is_named_with_its_reason_and_the_others_ru
 
     with daemon(owner) as started:
         broken = started.told(event="plugin", name="broken", state="crashed")
-        assert "no feathers" in broken["reason"] and broken["hint"]
+        assert "no feathers" in broken["reason"] and broken["action"]["kind"] == "plugin.logs"
         assert started.told(event="plugin", name="parrot", state="running")
         assert started.told(event="ready")["plugins"] == 2
 
@@ -337,7 +337,7 @@ def test_enabling_a_plugin_that_does_not_start_says_why_and_exits_with_7(paddock
         said = paddock("plugin", "enable", "broken", "--json", code=7)
 
         assert "no feathers" in said.error["message"]
-        assert said.error["hint"]
+        assert said.error["command"] == "paddock plugin logs broken"
 
 
 @pytest.mark.parametrize(
@@ -377,9 +377,9 @@ def test_an_upgrade_that_does_not_run_says_so_and_going_back_makes_it_run_again(
     with daemon(owner):
         failed = owner("plugin", "upgrade", "parrot", broken, "--yes", "--json", code=7).error
         assert "no feathers" in failed["message"]
-        assert "paddock plugin rollback parrot" in failed["hint"]
+        assert failed["hint"] == "go back: paddock plugin rollback parrot"
         shown = owner("plugin", "show", "parrot")
-        assert "no feathers" in shown.err and " — " in shown.err
+        assert "no feathers" in shown.err and "→ paddock plugin logs parrot" in shown.err
 
         back = owner("plugin", "rollback", "parrot", "--yes", "--json").json
         assert (back["version"], back["runtime"]["state"]) == ("1.0.0", "running")

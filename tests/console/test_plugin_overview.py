@@ -145,7 +145,7 @@ def test_what_a_server_changed_is_shown_line_by_line_and_accepted_exactly_as_it_
 
         changed(served)  # what they would say yes to is not what they see any more
         page.get_by_role("form", name="tool read").get_by_role("button", name="Accept").click()
-        expect(page.get_by_role("alert")).to_contain_text("not what you were shown any more")
+        expect(page.get_by_role("alert")).to_contain_text("changed after it was shown to you")
         page.get_by_role("form", name="tool read").get_by_role("button", name="Accept").click()
         expect(page.get_by_text("Accepted. It can be used from now on.")).to_be_visible()
         expect(page.get_by_role("heading", name="Waiting for your yes")).to_have_count(0)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from fixtures.commands import PATIENCE
 from fixtures.daemons import Daemon, LocalConnection
 
 STATELESS = "2026-07-28"
@@ -81,7 +83,9 @@ def _asked(
 
 def _events(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     event: dict[str, Any] = {}
+    deadline = time.monotonic() + PATIENCE
     for line in lines:
+        assert time.monotonic() < deadline, "nothing but signs of life"
         name, _, value = line.decode().rstrip("\r\n").partition(": ")
         if name == "data" or name == "data:":
             event["data"] = value if event.get("event") == "endpoint" else json.loads(value) if value else None

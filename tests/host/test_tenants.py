@@ -275,7 +275,8 @@ async def test_a_new_version_that_asks_for_more_waits_for_the_yes_of_each_tenant
         theirs = await host.call("parrot.say", {"text": "x"}, principal=acme)
 
     assert f"{asked}, which acme has not granted" in refused.value.message
-    assert f"--tenant acme --grant {asked}" in shown["runtime"]["hint"]
+    grants = {"plugin": "parrot", "tenant": "acme", "grants": [asked]}
+    assert shown["runtime"]["action"] == {"kind": "plugin.enable", "arguments": grants}
     assert (ours["version"], theirs["version"]) == ("2.0.0", "2.0.0")
 
 

@@ -49,7 +49,7 @@ def test_several_servers_become_several_plugins() -> None:
     reading = read_json("mcp.json", {"mcpServers": {"Git Hub": {"command": "a"}, "files": {"command": "b"}}})
 
     assert [(one.manifest.name, one.manifest.title) for one in reading.all()] == [("git-hub", "Git Hub"), ("files", "")]
-    with pytest.raises(Invalid, match="holds 2 plugins"):
+    with pytest.raises(Invalid, match="contains 2 plugins"):
         reading.single()
 
 

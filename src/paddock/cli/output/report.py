@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from paddock.cli.output.action_text import remedy_lines
+from paddock.cli.output.action_text import command_line, remedy_lines
 from paddock.core.error_mapping import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, error_to_json, exit_code
 from paddock.core.errors import (
     Conflict,
@@ -139,7 +139,7 @@ def report_interrupt(*, as_json: bool, consequence: PaddockError | None = None) 
         details=consequence and consequence.details,
     )
     if as_json:
-        print_json({"error": error_to_json(error)})
+        print_json({"error": _error_json(error)})
     print_message("\ninterrupted")
     print_remedy(error)
 
@@ -147,9 +147,15 @@ def report_interrupt(*, as_json: bool, consequence: PaddockError | None = None) 
 def report_error(error: PaddockError, *, as_json: bool) -> int:
     """Print an error and return its exit code."""
     if as_json and error.error_code != _WRITE_FAILED_CODE:
-        print_json({"error": error_to_json(error)})
+        print_json({"error": _error_json(error)})
     print_error(error)
     return exit_code(error)
+
+
+def _error_json(error: PaddockError) -> dict[str, Any]:
+    """The error as data, with its action as the command to type."""
+    command = {"command": command_line(error.action)} if error.action else {}
+    return {**error_to_json(error), **command}
 
 
 def wrap_unexpected_error(error: Exception) -> PaddockError:

@@ -15,6 +15,7 @@ from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import print_json, print_message, print_result
+from paddock.core.action import Action
 from paddock.core.errors import Invalid, NotFound, PaddockError, Problem
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _require_enabled(client: ApiClient, name: str, tenant: str) -> None:
     raise NotFound(
         f"{plugin['name']} is installed and not enabled",
         code="plugin.not_enabled",
-        hint=f"enable it: paddock plugin enable {plugin['name']}{tenant_option(tenant)}",
+        action=Action.of("plugin.enable", plugin=plugin["name"], tenant=tenant),
         details={"plugin": plugin["name"]},
     )
 
