@@ -126,7 +126,7 @@ def test_a_registrys_description_is_installed_as_the_package_it_names(
     description |= {"packages": [package | {"transport": {"type": "stdio"}}]}
     file = write_json(tmp_path / "described" / "server.json", description)
     told = paddock.quickly("plugin", "install", file.parent, "--json", code=4).err
-    assert "run 'paddock import' on the file" in told
+    assert "import the file, which installs that package instead" in told
     paddock.quickly("plugin", "install", file.parent, "--yes")
     refused = paddock.quickly("plugin", "enable", "io-github-tests-tiny", "--json", code=6).error["errors"]
     source = {"source": "npm:@tests/tiny-server@1.0.0", "name": "io-github-tests-tiny"}
@@ -151,7 +151,7 @@ def test_a_launcher_whose_package_cannot_be_installed_is_told_at_consent_and_not
 ) -> None:
     said = paddock.quickly("import", settings(tmp_path, it={"command": command, "args": args}), "--yes").err
     assert said.count(why) == 1
-    assert "paddock plugin install npm:NAME or pypi:NAME" in said
+    assert "install a package of the server (npm:NAME or pypi:NAME)" in said
     refused = paddock.quickly("plugin", "enable", "it", "--json", code=6).error
     [problem] = [one for one in refused["errors"] if one["code"] == "launcher"]
     assert why in problem["message"]

@@ -233,7 +233,7 @@ def error_from_problem(body: Any, status: int = 500) -> PaddockError:
     except ValueError:
         category = Category.INTERNAL
     if category is Category.VALIDATION and (problems := problem.get("errors")):
-        items = [_problem_from_dict(item) for item in problems]
+        items = [problem_from_dict(item) for item in problems]
         return Invalid(message, items, code=code, hint=hint, action=action, details=details)
     error_type = ERROR_TYPES_BY_CODE.get(code)
     if error_type is None or error_type.category is not category:
@@ -245,7 +245,7 @@ def error_from_problem(body: Any, status: int = 500) -> PaddockError:
     return error
 
 
-def _problem_from_dict(value: dict[str, Any]) -> Problem:
+def problem_from_dict(value: dict[str, Any]) -> Problem:
     return Problem(
         str(value.get("path", "")),
         str(value.get("message", "")),

@@ -6,6 +6,7 @@ from typing import Any
 
 from paddock.cli.output.report import print_message, styled
 from paddock.core.action import Action
+from paddock.core.error_mapping import problem_from_dict
 from paddock.core.errors import Failed, Problem, Unavailable
 
 
@@ -73,4 +74,4 @@ def stale_config_warnings(started: dict[str, Any]) -> tuple[Problem, ...]:
 
 def warnings_from_response(response: dict[str, Any]) -> tuple[Problem, ...]:
     """Return the warnings in a daemon's response about a plugin: it may run as another user than this command."""
-    return tuple(Problem(**warning) for warning in response["warnings"])
+    return tuple(problem_from_dict(warning) for warning in response["warnings"])
