@@ -156,6 +156,8 @@ def test_a_member_is_told_of_the_plugins_that_their_tenant_has(peopled: Peopled)
         ("DELETE", "/people/ann/identities", set[str]()),
         ("GET", "/sessions", {"olga", "omar"}),
         ("POST", "/login-links", set[str]()),
+        ("POST", "/consents", set[str]()),
+        ("GET", "/consents/target?name=parrot.say", set[str]()),
         ("GET", "/groups", {"olga", "omar"}),
         ("GET", "/groups/nobody", {"olga", "omar"}),
         ("GET", "/tenants", set[str]()),

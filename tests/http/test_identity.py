@@ -242,3 +242,30 @@ def test_a_login_link_is_for_a_person_of_the_tenant(peopled: Peopled) -> None:
     assert (made["person"], made["tenant"]) == ("user:zoe", "acme")
     unknown = peopled.daemon.ask("POST", "/login-links", {"person": "zoe"})
     assert (unknown.status, unknown.body["code"]) == (404, "person.not_found")
+
+
+def test_people_see_and_revoke_their_own_consents_and_no_others(peopled: Peopled, cookies: dict[str, str]) -> None:
+    ask = peopled.daemon.ask
+    given = ask("POST", "/consents", {"name": "parrot.say", "person": "user:ann"}).body
+    assert (given["person"], given["plugin"], given["callable"]) == ("user:ann", "parrot", "say")
+    ask("POST", "/consents", {"name": "parrot.say", "person": "user:bob"})
+    target = ask("GET", "/consents/target?name=parrot.say&person=user:ann").body
+    assert (target["person"], target["plugin"], target["tool"]["name"]) == ("user:ann", "parrot", "say")
+
+    assert from_browser(peopled, cookies["ann"], "GET", "/consents").body["consents"] == [given]
+    theirs, unknown = (
+        from_browser(peopled, cookies["ann"], "GET", f"/consents?person=user:{name}") for name in ("bob", "nobody")
+    )
+    assert theirs.status == unknown.status == 404
+    refused = from_browser(peopled, cookies["ann"], "POST", "/consents/revoke", {"name": "x.y", "person": "user:bob"})
+    assert (refused.status, refused.body["code"]) == (404, "person.not_found")
+    everybody = {one["person"] for one in peopled.ask("olga", "GET", "/consents").body["consents"]}
+    assert everybody == {"user:ann", "user:bob"}
+    assert peopled.ask("omar", "GET", "/consents").body["consents"] == []
+
+    program = peopled.ask("ann", "POST", "/consents/revoke", {"name": "parrot.say"})
+    assert (program.status, program.body["code"]) == (403, "auth.person_needed")
+    revoked = from_browser(peopled, cookies["ann"], "POST", "/consents/revoke", {"name": "parrot.say"}).body
+    assert revoked["revoked_at"] is not None
+    assert from_browser(peopled, cookies["ann"], "GET", "/consents").body["consents"] == []
+    assert from_browser(peopled, cookies["ann"], "GET", "/consents?revoked=1").body["consents"] == [revoked]

@@ -50,6 +50,7 @@ ROUTES = {
         ("GET", "/people/{}/identities"),
         ("GET", "/sessions?person={}"),
         ("GET", "/api-keys?owner={}"),
+        ("GET", "/consents?person=user%3A{}"),
     ],
     "key": [
         ("GET", "/ledger?principal=key%3A{}"),

@@ -15,6 +15,7 @@ from paddock.api.calls import CallRoutes
 from paddock.api.events import EventRoutes
 from paddock.api.health import HealthRoutes
 from paddock.api.identity.api_keys import ApiKeyRoutes
+from paddock.api.identity.consents import ConsentRoutes
 from paddock.api.identity.groups import GroupRoutes
 from paddock.api.identity.people import PeopleRoutes
 from paddock.api.identity.sign_ins import SignInRoutes
@@ -57,6 +58,7 @@ def api_routes(
         *PeopleRoutes(host).endpoints(),
         *GroupRoutes(host).endpoints(),
         *ApiKeyRoutes(host).endpoints(),
+        *ConsentRoutes(host).endpoints(),
         *SessionRoutes(host, notice_page).endpoints(),
         *HealthRoutes(host, shutdown.draining).endpoints(),
         *SignInRoutes(host).endpoints(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from paddock.core.action import Action
@@ -51,6 +52,14 @@ def list_consents(
         values,
     )
     return [record for row in rows if (record := ConsentRecord(**row)).revoked_at is None or revoked]
+
+
+def find_by_name(consents: Iterable[ConsentRecord], name: str) -> ConsentRecord | None:
+    """Return the consent to a callable, which may be named by its plugin if that has only this one."""
+    consents = list(consents)
+    exact = next((consent for consent in consents if full_name(consent.plugin, consent.callable) == name), None)
+    of_plugin = [consent for consent in consents if consent.plugin == name]
+    return exact or (of_plugin[0] if len(of_plugin) == 1 else None)
 
 
 def give_consent(change: AuditedTransaction, person: str, plugin: str, callable_name: str) -> ConsentRecord:

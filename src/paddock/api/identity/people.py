@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from paddock.api.identity.removals import RemovalJson, retained_log
 from paddock.core.errors import OperatorError, Problem
-from paddock.core.schema_annotations import DateTime, MemberConstraint
+from paddock.core.schema_annotations import DateTime
 from paddock.host.host import Host
 from paddock.host.identity.people import PersonChange
 from paddock.manifest.names import full_name
@@ -99,7 +99,7 @@ class ChangeScopesBody(TypedDict):
 
 
 class LinkIdentityBody(TypedDict):
-    subject: Annotated[str, MemberConstraint(min_length=1), "The person's subject at the provider: its claim `sub`."]
+    subject: Annotated[str, "The person's subject at the provider: its claim `sub`."]
     issuer: NotRequired[Annotated[str, "The identity provider; that of `oidc.issuer` by default."]]
 
 

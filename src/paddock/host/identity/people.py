@@ -13,7 +13,7 @@ from paddock.core.ids import Tenant
 from paddock.core.secret import Secret
 from paddock.host.identity.caller import require_interactive_person
 from paddock.host.identity.principal_transactions import PrincipalTransactions, Removal
-from paddock.principals.consents import ConsentRecord, list_consents, revoke_consent
+from paddock.principals.consents import ConsentRecord, find_by_name, give_consent, list_consents, revoke_consent
 from paddock.principals.groups import PersonGroup, list_groups
 from paddock.principals.identities import ExternalIdentity, link_identity, list_identities, unlink_identity
 from paddock.principals.login_links import LoginLink, make_link, void_links_for
@@ -191,7 +191,7 @@ def _forbid_on_self(by: Principal, name: str, action: str) -> None:
 
 
 class ConsentService:
-    """A person's own consents. A key cannot revoke its owner's."""
+    """The consents of people. A key cannot revoke its owner's."""
 
     def __init__(self, transactions: PrincipalTransactions) -> None:
         self._transactions = transactions
@@ -203,6 +203,28 @@ class ConsentService:
     async def list_all(self, tenant: Tenant, person: str | None, *, revoked: bool = False) -> list[ConsentRecord]:
         """List the consents of a tenant, or of one principal, with revoked ones if asked for."""
         return await self._transactions.read(lambda tx: list_consents(tx, tenant, person, revoked=revoked))
+
+    async def give(self, by: Principal, person: str, plugin: str, callable_name: str) -> ConsentRecord:
+        """Record the consent of a person; see `give_consent`."""
+        return await self._transactions.write_as_person(
+            by, lambda change: give_consent(change, person, plugin, callable_name)
+        )
+
+    async def revoke_by_name(self, by: Principal, person: str, name: str) -> ConsentRecord:
+        """Revoke the consent of a person to a callable, by its full name or, if it is the only one, by its plugin.
+
+        Raises:
+            NotFound: there is none in force.
+        """
+
+        def revoke(change: AuditedTransaction) -> ConsentRecord:
+            consents = list_consents(change.tx, change.tenant, person)
+            consent = find_by_name(consents, name)
+            plugin, _, callable_name = name.rpartition(".")
+            target = (consent.plugin, consent.callable) if consent else (plugin, callable_name)
+            return revoke_consent(change, person, *target)
+
+        return await self._transactions.write_as_person(by, revoke)
 
     async def revoke(self, principal: Principal, plugin: str, callable_name: str) -> ConsentRecord:
         """Revoke a consent; the next call needs a new one.

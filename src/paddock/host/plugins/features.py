@@ -16,7 +16,7 @@ from paddock.gate.catalogue.documents import PromptOffer
 from paddock.gate.gate import Gate
 from paddock.plugins.store.thread import StoreThread
 from paddock.plugins.tool_pinning.documents import PromptsJson, ResourcesJson, list_prompts, list_resources
-from paddock.plugins.tool_pinning.tools import ToolsJson, load_tools
+from paddock.plugins.tool_pinning.tools import ToolJson, ToolsJson, find_callable, load_tools
 
 
 class ResourceContentsJson(TypedDict):
@@ -62,6 +62,10 @@ class PluginFeatures:
             await self._gate.ensure_started(tools.name, tenant)
             tools = await self._views.run(lambda store: load_tools(store, plugin), tenant)
         return await asyncio.to_thread(tools.to_value)
+
+    async def find_callable(self, name: str) -> tuple[str, ToolJson]:
+        """Return the plugin that a full name begins with, and the callable that the rest names; see `find_callable`."""
+        return await self._views.run(lambda store: find_callable(store, name))
 
     async def resources(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> ResourcesJson:
         """List a plugin's `resources`, resource `templates`, and those that are `withheld` from use.
