@@ -166,7 +166,6 @@ def test_a_member_is_told_of_the_plugins_that_their_tenant_has(peopled: Peopled)
         ("DELETE", "/tenants/nobody", set[str]()),
         ("GET", "/metrics", {"olga"}),
         ("POST", "/reconcile", set[str]()),
-        ("POST", "/principals/changed", set[str]()),
     ],
 )
 def test_what_is_not_for_everybody(peopled: Peopled, method: str, path: str, lets: set[str]) -> None:

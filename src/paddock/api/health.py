@@ -1,4 +1,4 @@
-"""Health, readiness, status and metrics of the daemon, and its reload requests for commands."""
+"""Health, readiness, status and metrics of the daemon, and its reload request for commands."""
 
 from __future__ import annotations
 
@@ -99,15 +99,6 @@ class HealthRoutes:
                 tag=_TAG,
                 access=LOCAL,
             ),
-            ApiRoute(
-                "POST",
-                "/principals/changed",
-                self.look_again,
-                "Reload principals",
-                "Done: credentials that a command revoked are rejected.",
-                tag=_TAG,
-                access=LOCAL,
-            ),
         ]
 
     async def healthz(self, request: Request) -> JsonResponse[AliveJson]:
@@ -137,9 +128,4 @@ class HealthRoutes:
     async def reconcile(self, request: Request) -> JsonResponse[DoneJson]:
         del request
         await self._host.plugins.lifecycle.reconcile()
-        return JsonResponse({"status": "done"})
-
-    async def look_again(self, request: Request) -> JsonResponse[DoneJson]:
-        del request
-        self._host.identity.credentials.invalidate()
         return JsonResponse({"status": "done"})

@@ -90,16 +90,6 @@ class ConsentRoutes:
                 access=MEMBER,
             ),
             ApiRoute(
-                "GET",
-                "/consents/target",
-                self.show_target,
-                "Show the callable that a consent would be for",
-                "The `tool` with its description and effects, as the default tenant knows it.",
-                query=TENANT_PARAM
-                | {"name": _CALLABLE_PARAM, "person": "The consenting person; by default the caller."},
-                access=LOCAL,
-            ),
-            ApiRoute(
                 "POST",
                 "/consents",
                 self.give_consent,
@@ -107,6 +97,16 @@ class ConsentRoutes:
                 "The consent. It is valid until it is revoked.",
                 query=TENANT_PARAM,
                 request_body=RequestBody(ConsentBody, {"name": "gmail.send", "person": "user:ann"}),
+                access=LOCAL,
+            ),
+            ApiRoute(
+                "GET",
+                "/consents/target",
+                self.show_target,
+                "Show the callable that a consent would be for",
+                "The `tool` with its description and effects, as the default tenant knows it.",
+                query=TENANT_PARAM
+                | {"name": _CALLABLE_PARAM, "person": "The consenting person; by default the caller."},
                 access=LOCAL,
             ),
             ApiRoute(
