@@ -110,7 +110,7 @@ def test_the_same_with_a_daemon_and_the_tool_is_callable_as_soon_as_it_is_accept
 
         paddock("plugin", "accept", "files", "read", "--yes")
         waiting = paddock("call", "files.read", "--params", PATH, "--json", code=4).error
-        assert "something odd about what it says" in waiting["message"]
+        assert "descriptions for models are suspicious" in waiting["message"]
         paddock("approval", "approve", waiting["details"]["approval"], "--always", "--yes")
         assert paddock("call", "files.read", "--params", PATH).json["content"][0]["text"] == "done"
 

@@ -424,3 +424,18 @@ async def test_an_effect_starts_by_what_its_person_consents_to_as_it_starts(offi
             await host.call("mail.note", {}, context=made_by(ANN))
 
     assert office.done == ["note"]
+
+
+async def test_a_reason_that_a_rule_withholds_is_in_no_part_of_what_its_requester_sees(office: Office) -> None:
+    office.rule(
+        '@id("watch") @text("Ann is under review.") @public_text("A person checks this first.") @approval("action")\n'
+        'forbid (principal, action == Action::"callUnattended", resource == Callable::"mail.note");'
+    )
+    async with office.open() as host:
+        member = Principal(PrincipalId("user:mia"), roles=frozenset({"member"}))
+        with pytest.raises(NeedsApproval) as waits:
+            await host.call("mail.note", {}, context=made_by(member))
+        shown = await host.approvals.find("default", waits.value.details["approval"], to=member)
+        (listed,) = await host.approvals.list_requests("default", to=member)
+    assert (shown["reason"], shown["preview"]["reason"]) == ("A person checks this first.",) * 2
+    assert "under review" not in str((shown, listed, waits.value, waits.value.details))

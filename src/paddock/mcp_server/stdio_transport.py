@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,8 +18,10 @@ from paddock.mcp_server.results import encode_fault, fault_from_error
 from paddock.mcp_server.server import McpServer
 from paddock.mcp_server.server_session import ServerSession
 from paddock.mcp_server.stateless import is_stateless_request
-from paddock.rpc.errors import PARSE_ERROR, RpcError
+from paddock.rpc.errors import INTERNAL_ERROR, PARSE_ERROR, RpcError
 from paddock.rpc.message import MalformedMessage, NonRpcLine, RpcNotification, RpcRequest, decode
+
+log = logging.getLogger(__name__)
 
 WriteLine = Callable[[bytes], None]
 
@@ -69,7 +72,12 @@ class StdioTransport:
         except PaddockError as error:
             self._write(encode_fault(request.id, fault_from_error(error)))
             return
-        response = await self._answer(request, context)
+        try:
+            response = await self._answer(request, context)
+        except Exception:
+            # The boundary: a client waits for an answer to each of its requests.
+            log.exception("%s failed", request.method)
+            response = encode_fault(request.id, RpcError(INTERNAL_ERROR, "internal error; the log has the details"))
         if response:  # empty if the client cancelled the request
             self._write(response)
 

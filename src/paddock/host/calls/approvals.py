@@ -247,7 +247,7 @@ class ApprovalService:
     def _to_json_for(self, approval: Approval, to: Principal | None = None) -> ApprovalSummaryJson:
         record = approval_to_json(approval, self._resumer.unchanged_target(approval))
         if to is not None and OPERATOR not in to.roles:  # a rule may withhold its reason from the requester
-            record["reason"] = approval.caller_reason
+            record["reason"] = record["preview"]["reason"] = approval.caller_reason
         return record
 
 

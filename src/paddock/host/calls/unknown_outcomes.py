@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Invalid, NotFound
+from paddock.core.errors import Invalid, NotFound, StoreUnavailable
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.gate.effects.coordinator import EffectCoordinator
 from paddock.gate.idempotency import records
@@ -107,7 +108,7 @@ class UnknownOutcomes:
                 effects = records.list_in_state(tx, EffectState.IN_DOUBT, tenant=tenant, after=after, limit=limit)
             return [_with_recovery_job(tx, effect) for effect in effects]
 
-        await self._node.end_dead_runs()  # a command that was killed a moment ago
+        await self._try_end_dead_runs()
         return await self._database.read(query)
 
     async def find(self, tenant: Tenant, call: str) -> UnresolvedEffect:
@@ -116,8 +117,13 @@ class UnknownOutcomes:
         Raises:
             NotFound: the call had no effect, or there is no such call.
         """
-        await self._node.end_dead_runs()
+        await self._try_end_dead_runs()
         return await self._database.read(lambda tx: _with_recovery_job(tx, require_record(tx, tenant, call)))
+
+    async def _try_end_dead_runs(self) -> None:
+        """Mark the effects of a command that was killed a moment ago; a full disk must not hide the known ones."""
+        with suppress(StoreUnavailable):
+            await self._node.end_dead_runs()
 
     async def resolve(
         self,

@@ -143,16 +143,16 @@ class Reconciler:
             tenant: (tuple(tenant_entries), self._desired_state.unavailable_reasons.get(tenant, {}))
             for tenant, tenant_entries in entries.items()
         }
-        previous_inputs, self._catalogue_inputs = self._catalogue_inputs, inputs
         # An unchanged catalogue stays, with its targets and what is cached about them.
         self._catalogues.replace(
             {
                 tenant: self._catalogues.of(tenant)
-                if previous_inputs.get(tenant) == tenant_inputs
+                if self._catalogue_inputs.get(tenant) == tenant_inputs
                 else Catalogue(*tenant_inputs, tenant)
                 for tenant, tenant_inputs in inputs.items()
             }
         )
+        self._catalogue_inputs = inputs
 
     def listing_fingerprint(self, key: InstanceKey) -> object:
         """Return the fingerprint of a plugin's callable tools; None if it is not enabled."""

@@ -103,6 +103,11 @@ def accepted_instructions(tx: Transaction, store: PluginStore, plugin: str) -> s
     return instructions if isinstance(instructions, str) else ""
 
 
+def _objects(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """Parse definitions, without those that are not objects: earlier versions stored them."""
+    return [value for value in map(json.loads, texts) if isinstance(value, dict)]
+
+
 def _list_accepted(tx: Transaction, store: PluginStore, plugin: str, kinds: Mapping[str, str]) -> DocumentListing:
     plugin_row = require_plugin(tx, plugin)
     current = find_version(tx, plugin_row.name, plugin_row.current_version)
@@ -114,8 +119,7 @@ def _list_accepted(tx: Transaction, store: PluginStore, plugin: str, kinds: Mapp
         return DocumentListing(plugin_row.name, True, {name: declared[kind] for kind, name in kinds.items()}, ())
     rows = definitions_of(tx, store.tenant, plugin_row.name)
     entries = {
-        name: [json.loads(text) for text in accepted_texts(tx, store.tenant, plugin_row.name, kind).values()]
-        for kind, name in kinds.items()
+        name: _objects(accepted_texts(tx, store.tenant, plugin_row.name, kind).values()) for kind, name in kinds.items()
     }
     withheld = tuple(
         definition

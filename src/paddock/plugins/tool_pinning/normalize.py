@@ -135,6 +135,11 @@ def _normalize_one(definition: ListedDefinition, check_tool: ToolCheck) -> Norma
         shape=stable_hash(definition.kind, definition.raw),
         hidden=describe_invisible(definition.raw),
     )
+    if definition.kind == INSTRUCTIONS:
+        return normalized
+    if not isinstance(definition.raw, dict):
+        # Lists merge the definitions of all plugins of a tenant: one bad entry must not break the others.
+        return replace(_without_content(normalized), bad=InvalidDefinition("it is not an object"))
     if definition.kind != TOOL:
         return normalized
     if not is_mcp_tool_name(definition.name):
@@ -143,7 +148,7 @@ def _normalize_one(definition: ListedDefinition, check_tool: ToolCheck) -> Norma
         return replace(
             normalized, bad=InvalidDefinition(f"{unhashed.name!r} is not a name that a tool can be called by", repair)
         )
-    unusable = check_tool(definition.raw)
+    unusable = check_tool(cast("Any", definition.raw))
     return (
         replace(normalized, bad=InvalidDefinition(unusable.reason, unusable.repair))
         if unusable is not None
