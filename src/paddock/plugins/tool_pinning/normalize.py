@@ -137,7 +137,8 @@ def _normalize_one(definition: ListedDefinition, check_tool: ToolCheck) -> Norma
     )
     if definition.kind == INSTRUCTIONS:
         return normalized
-    if not isinstance(definition.raw, dict):
+    raw: Any = definition.raw
+    if not isinstance(raw, dict):
         # Lists merge the definitions of all plugins of a tenant: one bad entry must not break the others.
         return replace(_without_content(normalized), bad=InvalidDefinition("it is not an object"))
     if definition.kind != TOOL:
@@ -148,7 +149,7 @@ def _normalize_one(definition: ListedDefinition, check_tool: ToolCheck) -> Norma
         return replace(
             normalized, bad=InvalidDefinition(f"{unhashed.name!r} is not a name that a tool can be called by", repair)
         )
-    unusable = check_tool(cast("Any", definition.raw))
+    unusable = check_tool(raw)
     return (
         replace(normalized, bad=InvalidDefinition(unusable.reason, unusable.repair))
         if unusable is not None
