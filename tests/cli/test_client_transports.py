@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -18,9 +21,13 @@ from fixtures.daemons import daemon, eventually
 from fixtures.mail import mail
 from fixtures.maker import CONTENT, maker
 from fixtures.parrot import parrot
+from paddock.cli.client import in_process
 from paddock.cli.client.api_client import ApiClient, open_client
+from paddock.cli.client.follow import make_call
 from paddock.cli.client.transport import ApiRequest
-from paddock.cli.output.report import DEBUG_HINT
+from paddock.cli.output.approval_prompt import ApprovalPrompt
+from paddock.cli.output.question_prompt import QuestionPrompt
+from paddock.cli.output.report import DEBUG_HINT, InterruptedCommand
 from paddock.core.errors import CallerError, Denied, HostError, Invalid, NotFound, TimedOut
 from paddock.web.routing.error_formats import full_problem
 
@@ -110,6 +117,11 @@ def test_what_takes_too_long_times_out_and_is_cancelled(client: ApiClient) -> No
     assert client.get(f"/calls/{call_id}")["status"] == "cancelled"
 
 
+def test_a_timeout_of_the_caller_is_not_one_of_the_request(client: ApiClient) -> None:
+    with pytest.raises(TimeoutError, match="of the caller"), client.download("/me"):
+        raise TimeoutError("of the caller")
+
+
 def test_leaving_a_call_cancels_it_and_leaving_another_stream_does_not(client: ApiClient) -> None:
     with client.stream_call({"name": "parrot.wait"}, None) as (call_id, events):
         next(events)
@@ -179,3 +191,54 @@ def test_an_error_inside_the_host_is_found_in_the_log_of_a_daemon_or_by_debuggin
         ApiClient(Broken(has_daemon)).get("/me")
 
     assert (broken.value.error_code, broken.value.hint) == ("internal", hint)
+
+
+def test_a_host_that_is_being_opened_is_stopped_by_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[bool] = []
+
+    @asynccontextmanager
+    async def open_slowly(config: object) -> AsyncGenerator[None, None]:
+        del config
+        await asyncio.sleep(0)  # now the command waits for the host
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.wait_for(asyncio.Event().wait(), 5)
+        except asyncio.CancelledError:
+            stopped.append(True)
+            raise
+        yield
+
+    monkeypatch.setattr(in_process, "open_host", open_slowly)
+
+    with pytest.raises(KeyboardInterrupt), in_process.open_in_process():
+        pass
+
+    assert stopped == [True]
+
+
+class Interrupted:
+    """A transport on which a call begins; then every wait is interrupted."""
+
+    has_daemon, status, headers = True, 200, {"content-location": "/api/v1/calls/call_1"}
+
+    @contextmanager
+    def open(self, request: ApiRequest) -> Generator[Interrupted, None, None]:
+        if request.method == "GET":
+            raise KeyboardInterrupt
+        yield self
+
+    def read_chunk(self) -> bytes:
+        raise KeyboardInterrupt
+
+    def run(self, prompt: Any) -> Any:
+        return prompt
+
+
+def test_a_second_interrupt_while_the_call_is_cancelled_still_says_what_became_of_it() -> None:
+    prompts = QuestionPrompt(), ApprovalPrompt(wait=False, has_daemon=True)
+
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        make_call(ApiClient(Interrupted()), {"name": "parrot.wait"}, None, *prompts)
+
+    assert isinstance(interrupted.value, InterruptedCommand)
+    assert interrupted.value.left.hint == "it was asked to end, and may have happened"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -18,7 +18,7 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.web.daemon_address import socket_path
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
 
 T = TypeVar("T")
 
@@ -128,24 +128,54 @@ class ApiClient:
             headers["Content-Type"] = _JSON_TYPE
             encoded = encode_body(body)
         target = API_PREFIX + self._with_tenant_param(path)
-        try:
-            with self._transport.open(ApiRequest(method, target, headers, encoded, timeout_s)) as response:
-                if response.status >= 400:
-                    error = error_from_problem(_read_json(response), response.status)
-                    if error.error_code == "internal" and not self.has_daemon:
-                        error.hint = DEBUG_HINT  # there is no daemon's log to look at
-                    raise error
-                yield response
-        except TimeoutError:
-            code = "call.timeout" if accept == _EVENT_STREAM_TYPE else "daemon.timeout"
-            message = f"no answer within {timeout_s:g} s"
-            raise TimedOut(message, code=code, hint="what it was asked is cancelled") from None
+        request = ApiRequest(method, target, headers, encoded, timeout_s)
+        with ExitStack() as stack:
+            with _timeout_errors(request):
+                opened = stack.enter_context(self._transport.open(request))
+            response = _TimedResponse(opened, request)
+            if response.status >= 400:
+                error = error_from_problem(_read_json(response), response.status)
+                if error.error_code == "internal" and not self.has_daemon:
+                    error.hint = DEBUG_HINT  # there is no daemon's log to look at
+                raise error
+            yield response
 
     def _with_tenant_param(self, path: str) -> str:
         """Add the tenant to the path unless it is the default tenant."""
         if self._tenant == DEFAULT_TENANT:
             return path
         return f"{path}{'&' if '?' in path else '?'}tenant={path_segment(self._tenant)}"
+
+
+class _TimedResponse:
+    """A response whose reads raise `TimedOut` when the request's time is over."""
+
+    def __init__(self, response: ApiResponse, request: ApiRequest) -> None:
+        self._response = response
+        self._request = request
+
+    @property
+    def status(self) -> int:
+        return self._response.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._response.headers
+
+    def read_chunk(self) -> bytes:
+        with _timeout_errors(self._request):
+            return self._response.read_chunk()
+
+
+@contextmanager
+def _timeout_errors(request: ApiRequest) -> Generator[None, None, None]:
+    """Turn a timeout into `TimedOut`; wraps only the exchange, not what the caller does with the response."""
+    try:
+        yield
+    except TimeoutError:
+        code = "call.timeout" if request.headers["Accept"] == _EVENT_STREAM_TYPE else "daemon.timeout"
+        within = "" if request.timeout_s is None else f" within {request.timeout_s:g} s"
+        raise TimedOut(f"no answer{within}", code=code, hint="what it was asked is cancelled") from None
 
 
 @contextmanager

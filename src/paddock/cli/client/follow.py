@@ -54,8 +54,10 @@ def make_call(
             return call
         raise call_timeout_error(timeout_s, call, approvals.tenant) from None
     except KeyboardInterrupt:
-        left = call_timeout_error(timeout_s, _cancelled_call(client, call_id), approvals.tenant)
-        raise InterruptedCommand(left) from None
+        call = None
+        with suppress(KeyboardInterrupt):  # pressed again: then what became of the call is not waited for
+            call = _cancelled_call(client, call_id)
+        raise InterruptedCommand(call_timeout_error(timeout_s, call, approvals.tenant)) from None
     except HostError as error:
         if error.error_code != "daemon.lost":
             raise

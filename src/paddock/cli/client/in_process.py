@@ -45,7 +45,7 @@ def open_in_process() -> Generator[InProcessTransport, None, None]:
         host = runner.get_loop().create_task(_hold_host_open(opened, stopping))
         transport = InProcessTransport(runner, host, opened)
         try:
-            transport.wait(opened)
+            transport.wait_until_open()
             yield transport
         finally:
             runner.run(_stop_host(host, opened, stopping))
@@ -91,6 +91,14 @@ class InProcessTransport:
 
     def run(self, prompt: Coroutine[Any, Any, T]) -> T:
         return self.wait(prompt)
+
+    def wait_until_open(self) -> None:
+        """Wait for the host.
+
+        Raises:
+            PaddockError: it cannot be opened.
+        """
+        self.wait(asyncio.shield(self._app))  # an interrupt ends the wait, not the future: the host resolves that
 
     def wait(self, work: Awaitable[T], deadline: float | None = None) -> T:
         """Run the event loop until the work is done.
