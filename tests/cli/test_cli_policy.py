@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.commands import Paddock
+from fixtures.parrot import parrot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OWN = '@id("{id}") @text("No guests.")\nforbid (principal in Role::"guest", action in Action::"anyCall", resource);\n'
@@ -110,6 +111,24 @@ def test_check_makes_no_home_to_look_names_up_in(paddock: Paddock, tmp_path: Pat
 
     assert [one["hint"] for one in said["warnings"]] == ["did you mean 'guest'?"]
     assert not paddock.home.exists()
+
+
+def test_with_broken_rules_no_call_is_made_and_plugins_can_still_be_examined_and_disabled(
+    paddock: Paddock, tmp_path: Path
+) -> None:
+    paddock.quickly("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
+    paddock.quickly("plugin", "enable", "parrot")
+    paddock("call", "parrot.count")
+    folder = write_rules(paddock.home / "policies", OWN.format(id="a").replace("Role", "Rolle"))
+
+    denied = paddock("call", "parrot.count", "--json", code=6)
+
+    assert denied.error["code"] == "policy.invalid"
+    assert [(one["path"], one["line"]) for one in denied.error["errors"]] == [(str(folder / "own.cedar"), 2)]
+    assert paddock("call", "unresolved", "list", "--json").json["doubts"] == []
+    paddock("plugin", "logs", "parrot")
+    paddock("plugin", "disable", "parrot")
+    assert paddock.listed()["parrot"]["state"] == "disabled"
 
 
 def test_show_tells_where_each_rule_comes_from(paddock: Paddock) -> None:

@@ -33,15 +33,32 @@ class ActivePolicy:
     """The policy in force; see `open_active_policy`. Invalid rules are not activated: the previous ones stay."""
 
     def __init__(
-        self, policy: Policy, directories: Directories, settings: PolicySettings, record: RecordActivation
+        self,
+        loaded: Policy | PaddockError,
+        directories: Directories,
+        settings: PolicySettings,
+        record: RecordActivation,
     ) -> None:
-        self.policy = policy
-        self.load_error: PaddockError | None = None  # why the files' current rules are not in force
+        self._policy = loaded if isinstance(loaded, Policy) else None
+        # Why the files' current rules are not in force.
+        self.load_error: PaddockError | None = loaded if isinstance(loaded, PaddockError) else None
         self._listeners: list[Callable[[], None]] = []
         self._directories = directories
         self._settings = settings
         self._record = record
         self._loaded_fingerprint: object = ()  # equals no fingerprint yet
+
+    @property
+    def policy(self) -> Policy:
+        """The rules that decide.
+
+        Raises:
+            PaddockError: there are none, because those of the files could not be loaded.
+        """
+        if self._policy is not None:
+            return self._policy
+        assert self.load_error is not None  # there is a policy or an error
+        raise self.load_error
 
     async def reload_if_changed(self) -> None:
         """Activate the rules of the files if they changed."""
@@ -55,9 +72,9 @@ class ActivePolicy:
                 _log.warning("the rules were changed and cannot be used, so the old ones stay: %s", error.message)
             self.load_error, self._loaded_fingerprint = error, fingerprint
             return
-        self.load_error = None
-        if policy.version != self.policy.version:
+        if self._policy is None or policy.version != self._policy.version:
             await self._activate(policy)
+        self.load_error = None
         self._loaded_fingerprint = fingerprint  # last: if recording fails, the next check retries
 
     async def run_forever(self) -> None:
@@ -72,7 +89,7 @@ class ActivePolicy:
     async def _activate(self, policy: Policy) -> None:
         # Record first: nothing may be decided by rules that cannot be looked up later.
         await self._record(policy.rules)
-        self.policy = policy
+        self._policy = policy
         for listener in self._listeners:
             listener()
 
@@ -83,21 +100,40 @@ class ActivePolicy:
 
 @asynccontextmanager
 async def open_active_policy(
-    directories: Directories, settings: PolicySettings, database: Database, clock: Clock, random: Random
+    directories: Directories,
+    settings: PolicySettings,
+    database: Database,
+    clock: Clock,
+    random: Random,
+    *,
+    required: bool = True,
 ) -> AsyncGenerator[ActivePolicy, None]:
     """Load the rules of this machine and keep them in force for as long as the block runs.
+
+    Args:
+        directories, settings: Locate custom rules.
+        database: Records which rules are in force.
+        clock: The time.
+        random: For ids.
+        required: Whether rules that cannot be loaded are an error here; otherwise of every decision.
 
     Raises:
         Invalid: with every mistake in custom rules, each with file and line.
         PaddockError: they cannot be read or recorded.
     """
-    policy = await asyncio.to_thread(load_policy, directories, settings)
 
     async def record(rules: RuleSet) -> None:
         await database.write(lambda tx: _record_activation(tx, rules, clock, random))
 
-    await record(policy.rules)
-    yield ActivePolicy(policy, directories, settings, record)
+    try:
+        loaded = await asyncio.to_thread(load_policy, directories, settings)
+    except PaddockError as error:
+        if required:
+            raise
+        loaded = error
+    else:
+        await record(loaded.rules)
+    yield ActivePolicy(loaded, directories, settings, record)
 
 
 def _record_activation(tx: Transaction, rules: RuleSet, clock: Clock, random: Random) -> None:

@@ -154,7 +154,10 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_store_thread(open_store) as views,
         open_cage_network(lambda tenant: DenialLogger(ledger.publisher(tenant), logs, tenant)) as network,
         open_warden(network=network, trees=plugin_trees) as warden,
-        open_active_policy(directories, settings.policy, database, clock, random) as active_policy,
+        # With broken rules a command makes no call, but it still reads, and stops plugins.
+        open_active_policy(
+            directories, settings.policy, database, clock, random, required=not one_call
+        ) as active_policy,
         open_capability_services(
             directories.data / "storage",
             database,
