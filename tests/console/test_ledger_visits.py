@@ -189,7 +189,7 @@ def test_one_call_is_read_from_end_to_end(browser: Browser, served: Daemon) -> N
     with visiting(browser, served, "operator") as page:
         page.goto(f"/ledger/{waits['call_id']}")
         expect(page.get_by_role("heading", name="shu_notes.add_note")).to_be_visible()
-        expect(page.get_by_text("Its author wants a person to say yes").first).to_be_visible()
+        expect(page.get_by_text("Its author requires approval by a person").first).to_be_visible()
 
         page.locator("summary", has_text="it worked").click()
 

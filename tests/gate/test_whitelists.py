@@ -43,7 +43,7 @@ async def test_an_agent_calls_what_is_on_its_whitelist_and_nothing_else(office: 
     async with office.open() as host:
         await with_planner(host)
         assert await host.call("mail.look", {}, context=made_by(PLANNER)) == {"done": "look"}
-        with pytest.raises(NeedsApproval, match="without a person's yes"):
+        with pytest.raises(NeedsApproval, match="Changes by an agent need approval"):
             await host.call("mail.send", {"to": "bob"}, context=made_by(PLANNER))
         with pytest.raises(Denied) as off_it:
             await host.call("mail.note", {}, context=made_by(PLANNER))
