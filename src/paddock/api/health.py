@@ -15,7 +15,7 @@ from paddock.host.host import Host
 from paddock.host.observability.health import HealthJson
 from paddock.host.observability.metrics import PluginCallStatsJson
 from paddock.host.observability.prometheus import CONTENT_TYPE
-from paddock.web.routing.route import ANYBODY, HOST, LOCAL, ApiRoute, JsonResponse
+from paddock.web.routing.route import HOST, LOCAL, PUBLIC, ApiRoute, JsonResponse
 from paddock.web.security.authenticate import Caller
 
 _TAG = "daemon"
@@ -57,7 +57,7 @@ class HealthRoutes:
                 "The daemon is alive.",
                 prefix="",
                 tag=_TAG,
-                access=ANYBODY,
+                access=PUBLIC,
             ),
             ApiRoute(
                 "GET",
@@ -68,7 +68,7 @@ class HealthRoutes:
                 error_statuses=(503,),
                 prefix="",
                 tag=_TAG,
-                access=ANYBODY,
+                access=PUBLIC,
             ),
             ApiRoute(
                 "GET",

@@ -13,7 +13,7 @@ from paddock.core.schema_annotations import DateTime
 from paddock.host.host import Host
 from paddock.principals.sessions import ConsoleSession
 from paddock.web.routing.errors import NoticePage
-from paddock.web.routing.route import ANYBODY, ApiRoute, ExtraResponse, JsonResponse, path_param
+from paddock.web.routing.route import PUBLIC, ApiRoute, ExtraResponse, JsonResponse, path_param
 from paddock.web.security.authenticate import Via, caller_of
 from paddock.web.security.cookies import clear_session_cookie, read_session_cookie, set_session_cookie
 
@@ -68,7 +68,7 @@ class SessionRoutes:
                 extra_responses=(ExtraResponse(403, HTML_MEDIA_TYPE, "The link is invalid, used up or expired."),),
                 prefix="",
                 tag="sign-in",
-                access=ANYBODY,
+                access=PUBLIC,
             ),
             ApiRoute(
                 "POST",
@@ -81,7 +81,7 @@ class SessionRoutes:
                 extra_responses=(ExtraResponse(403, HTML_MEDIA_TYPE, "The link is invalid, used up or expired."),),
                 prefix="",
                 tag="sign-in",
-                access=ANYBODY,
+                access=PUBLIC,
             ),
             ApiRoute(
                 "POST",
@@ -92,7 +92,7 @@ class SessionRoutes:
                 media_type=HTML_MEDIA_TYPE,
                 prefix="",
                 tag="sign-in",
-                access=ANYBODY,
+                access=PUBLIC,
             ),
             ApiRoute(
                 "GET",

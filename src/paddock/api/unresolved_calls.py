@@ -1,4 +1,4 @@
-"""`/calls/unresolved`: calls whose outcome is unknown, and a person's word on what became of them."""
+"""`/calls/unresolved`: calls whose outcome is unknown, and their resolution by a person."""
 
 from __future__ import annotations
 

@@ -29,13 +29,13 @@ from paddock.console.pages.settings.secrets import SecretPages
 from paddock.console.pages.settings.settings import PersonalSettingsPages, WebhookPages
 from paddock.console.static_files import STATIC_PREFIX, serve_file
 from paddock.host.host import Host
-from paddock.web.routing.route import ANYBODY
+from paddock.web.routing.route import PUBLIC
 
 
 def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
     """Return every route of the console. `closing` is set when open streams must end."""
     pages = [
-        Page("GET", f"{STATIC_PREFIX}/{{digest}}/{{name:path}}", serve_file, ANYBODY),
+        Page("GET", f"{STATIC_PREFIX}/{{digest}}/{{name:path}}", serve_file, PUBLIC),
         *HomePages(host, closing).routes(),
         *PluginPages(host).routes(),
         *InstallPages(host, closing).routes(),

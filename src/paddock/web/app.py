@@ -19,7 +19,7 @@ from paddock.core.errors import PaddockError
 from paddock.core.ids import new_id
 from paddock.host.host import Host
 from paddock.web.routing.errors import ErrorMiddleware, ErrorPage
-from paddock.web.routing.route import ANYBODY
+from paddock.web.routing.route import PUBLIC
 from paddock.web.routing.router import Route, Router, serve_route
 from paddock.web.security.allowed_hosts import NO_HOSTS, AllowedHosts
 from paddock.web.security.authenticate import (
@@ -103,7 +103,7 @@ class AuthenticationMiddleware:
     def __init__(self, authenticator: Authenticator, routes: Sequence[Route], mounts: Mapping[str, ASGIApp]) -> None:
         self._authenticator = authenticator
         self._router = Router(routes)
-        self._public_router = Router(route for route in routes if route.access is ANYBODY)
+        self._public_router = Router(route for route in routes if route.access is PUBLIC)
         self._mounts = tuple(mounts.items())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from paddock.config.oidc_settings import OidcSettings
 from paddock.web.oidc.claims import supported_scopes
-from paddock.web.routing.route import ANYBODY, ApiRoute, JsonResponse
+from paddock.web.routing.route import PUBLIC, ApiRoute, JsonResponse
 
 WELL_KNOWN_PATH: Final = "/.well-known/oauth-protected-resource"
 MCP_RESOURCE_PATH: Final = "/mcp"
@@ -53,7 +53,7 @@ class ProtectedResource:
                 "The provider that issues tokens for this host, and the resource they must name (RFC 9728).",
                 prefix="",
                 tag="sign-in",
-                access=ANYBODY,
+                access=PUBLIC,
             )
             for path, handler in handlers
         ]

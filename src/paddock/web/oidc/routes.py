@@ -35,7 +35,7 @@ from paddock.web.oidc.sign_in_flow import (
 )
 from paddock.web.oidc.tokens import InvalidToken, check_id_token
 from paddock.web.routing.errors import NoticePage
-from paddock.web.routing.route import ANYBODY, ApiRoute
+from paddock.web.routing.route import PUBLIC, ApiRoute
 from paddock.web.security.cookies import set_session_cookie
 
 START_PATH: Final = "/auth/oidc/start"
@@ -99,7 +99,7 @@ class OidcRoutes:
                 error_statuses=(503,),
                 prefix="",
                 tag="sign-in",
-                access=ANYBODY,
+                access=PUBLIC,
             ),
             ApiRoute(
                 "GET",
@@ -114,7 +114,7 @@ class OidcRoutes:
                 error_statuses=(403, 409, 429, 503),
                 prefix="",
                 tag="sign-in",
-                access=ANYBODY,
+                access=PUBLIC,
             ),
         ]
 

@@ -9,11 +9,11 @@ from typing import Any
 from paddock.gate.idempotency.key_verdict import MAX_KEY_CHARS
 from paddock.web.routing.error_formats import PROBLEM_FORMAT, SHU_FORMAT, ErrorFormat
 from paddock.web.routing.route import (
-    ANYBODY,
     API_PREFIX,
     EVENT_STREAM,
     JSON,
     MAX_NAME_CHARS,
+    PUBLIC,
     ApiRoute,
     ExtraResponse,
     response_type,
@@ -115,7 +115,7 @@ def _operation(endpoint: ApiRoute, components: SchemaComponents) -> dict[str, An
         "tags": [_tag(endpoint)],
         "parameters": list(_parameters(endpoint)),
         "responses": _responses(endpoint, components),
-        "security": [] if endpoint.access is ANYBODY else [{"key": []}, {"session": []}],
+        "security": [] if endpoint.access is PUBLIC else [{"key": []}, {"session": []}],
         "description": f"For {endpoint.access.value}.",
     }
     if endpoint.request_body is not None and endpoint.request_schema is not None:

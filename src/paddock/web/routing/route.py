@@ -52,10 +52,10 @@ TENANT_PARAM = {"tenant": "Of which tenant (`default`)."}  # see `request_contex
 class Access(Enum):
     """The callers that a route serves.
 
-    All levels but ANYBODY are limited to records of the caller's own tenant.
+    All levels but PUBLIC are limited to records of the caller's own tenant.
     """
 
-    ANYBODY = "all callers, without a credential"
+    PUBLIC = "all callers, without a credential"
     MEMBER = "everybody with a credential, of what is theirs"
     OPERATOR = "callers with the role operator in their tenant"
     HOST = "operators of this host: callers with the role operator in the tenant default"
@@ -63,8 +63,8 @@ class Access(Enum):
 
     def allows(self, caller: Caller | None) -> bool:
         """Return whether a caller may use the route."""
-        if caller is None or self is Access.ANYBODY:
-            return self is Access.ANYBODY
+        if caller is None or self is Access.PUBLIC:
+            return self is Access.PUBLIC
         if self is Access.LOCAL or caller.via == "socket":
             return caller.via == "socket"
         if self is Access.MEMBER:
@@ -73,7 +73,7 @@ class Access(Enum):
         return THE_OPERATOR in principal.roles and (self is Access.OPERATOR or principal.tenant == DEFAULT_TENANT)
 
 
-ANYBODY, MEMBER, OPERATOR, HOST, LOCAL = Access
+PUBLIC, MEMBER, OPERATOR, HOST, LOCAL = Access
 
 _ACCESS_HINTS = {
     OPERATOR: "a person needs the role operator, and an API key of theirs has to be created with it",

@@ -27,7 +27,7 @@ from paddock.core.errors import NotFound
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.host.host import Host
 from paddock.ledger.read.entries import EntryFilter
-from paddock.web.routing.route import ANYBODY, HOST
+from paddock.web.routing.route import HOST, PUBLIC
 from paddock.web.security.authenticate import caller_of
 
 _MAX_REMEMBERED: Final = 1_000  # ledger entries per page view, and people with progress
@@ -64,7 +64,7 @@ class TourGuide:
 
     def with_tour(self, page: Page) -> Page:
         """Wrap a page so that it shows the tour, and so that viewing it can complete a step."""
-        if page.method != "GET" or page.access is ANYBODY:
+        if page.method != "GET" or page.access is PUBLIC:
             return page
 
         async def show_with_tour(request: Request) -> Response:
