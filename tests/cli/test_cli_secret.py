@@ -75,10 +75,10 @@ def test_there_is_no_option_for_a_value(paddock: Paddock) -> None:
 
 
 def test_a_person_and_a_tenant_must_be_there_and_a_name_be_possible(paddock: Paddock) -> None:
-    nobody = with_stdin(paddock, "secret", "set", "k", "--user", "bob", "--json", stdin="x", code=3)
-    nowhere = with_stdin(paddock, "secret", "set", "k", "--tenant", "acme", "--json", stdin="x", code=3)
-    strange = with_stdin(paddock, "secret", "set", "two words", "--json", stdin="x", code=6)
-    other = with_stdin(paddock, "secret", "set", "k", "--user", "local:nobody-here", "--json", stdin="x", code=3)
+    nobody = with_stdin(paddock, "secret", "set", "k", "--user", "bob", "--json", stdin="hunter2", code=3)
+    nowhere = with_stdin(paddock, "secret", "set", "k", "--tenant", "acme", "--json", stdin="hunter2", code=3)
+    strange = with_stdin(paddock, "secret", "set", "two words", "--json", stdin="hunter2", code=6)
+    other = with_stdin(paddock, "secret", "set", "k", "--user", "local:nobody-here", "--json", stdin="hunter2", code=3)
     assert [one.error["code"] for one in (nobody, nowhere, strange, other)] == [
         "person.not_found",
         "tenant.not_found",
@@ -120,7 +120,7 @@ def test_beside_a_daemon_too_what_is_erased_or_replaced_lies_in_no_file_of_the_s
         before = {name: sealed(name) for name in ("replaced", "erased", "of_ann")}
         assert all(lies_in(content) for content in before.values())
 
-        with_stdin(paddock, "secret", "set", "replaced", "--user", "ann", stdin="another")
+        with_stdin(paddock, "secret", "set", "replaced", "--user", "ann", stdin="hunter3")
         assert lies_in(before["replaced"]) == []
         paddock.quickly("secret", "remove", "erased", "--user", "ann", "--yes")
         assert lies_in(before["erased"]) == []
@@ -168,7 +168,8 @@ def test_a_passphrase_comes_from_the_file_that_a_setting_names(paddock: Paddock,
     knowing = Paddock(paddock.home, more=more)
     with_stdin(knowing, "secret", "set", "one", stdin="hunter2")
     assert (
-        with_stdin(paddock, "secret", "set", "two", "--json", stdin="x", code=1).error["code"] == "secret.key_missing"
+        with_stdin(paddock, "secret", "set", "two", "--json", stdin="hunter3", code=1).error["code"]
+        == "secret.key_missing"
     )
     with_stdin(knowing, "secret", "set", "two", stdin="hunter3")
     assert not (paddock.home / "state" / "keys" / "secrets").exists()
@@ -200,7 +201,7 @@ def test_the_way_back_of_a_key_that_is_gone_names_the_whole_place(paddock: Paddo
     (file,) = folder.glob("*.key")
     file.rename(tmp_path / file.name)
 
-    gone = with_stdin(paddock, "secret", "set", "two", "--json", stdin="x", code=1).error
+    gone = with_stdin(paddock, "secret", "set", "two", "--json", stdin="hunter3", code=1).error
     assert (gone["code"], gone["hint"]) == (
         "secret.key_missing",
         f"put {file.name} back into {folder}; nothing else opens what it sealed",

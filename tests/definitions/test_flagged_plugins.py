@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.speaking import Client
 from tests.host.conftest import Home
+from tests.mcp_server.speaking import Client
 
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.host.conftest import Home
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon

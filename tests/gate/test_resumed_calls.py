@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.gate.test_governed_calls import ANN, Office, made_by, outcome, tool
 from tests.host.conftest import Home
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from fixtures.butler import butler
 from paddock import Config, open_host

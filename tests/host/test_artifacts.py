@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.cage.warm.warming import is_warm
 from tests.host.conftest import Home
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from paddock import Config, Host, open_host
 from paddock.capabilities.pipes import channel, incoming_transfer

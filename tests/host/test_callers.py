@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.packages import write_file, write_json
 from tests.host.conftest import Home
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from paddock import Config, open_host
 from paddock.core.call import Principal

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.gate.test_governed_calls import ANN, made_by
 from tests.host.conftest import Home
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from paddock import Config, Host, open_host
 from paddock.approvals.answer import RememberChoice

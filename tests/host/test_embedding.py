@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.host.conftest import SAY, Home
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from paddock import Config, open_host
 from paddock.core.errors import CallerError, Conflict, Invalid, PaddockError, PluginError, TimedOut

@@ -13,8 +13,8 @@ from tests.fixtures.commands import Paddock
 from tests.fixtures.paced_loop import hurrying, paced
 from tests.fixtures.packages import native
 from tests.host.conftest import Home
-from tests.supervision.stage import PRELUDE, patiently
-from tests.supervision.witness import WELL, on_call
+from tests.runtime.stage import PRELUDE, patiently
+from tests.runtime.witness import WELL, on_call
 
 from paddock import Config, Host, open_host
 from paddock.core.error_mapping import http_status, json_rpc_error

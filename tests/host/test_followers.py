@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from paddock.host.plugins.pubsub import PubSub, Subscription
 

@@ -6,7 +6,7 @@ import pytest
 from anyio import to_thread
 from tests.fixtures.hurried_loop import hurried
 from tests.host.conftest import Home
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from paddock import Config, open_host
 from paddock.core.errors import NotFound

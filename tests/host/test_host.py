@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.host.conftest import PROGRAM, SAY, Home
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from paddock import Config, Host, open_host
 from paddock.core.action import Action

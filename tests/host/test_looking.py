@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.host.conftest import Home
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from paddock.cage.launcher import CageUnavailable
 from paddock.cage.plan.host_filesystem import DiskFilesystem, FileKind

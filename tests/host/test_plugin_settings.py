@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.host.conftest import PROGRAM, Home
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from fixtures.packages import osqr, write_file, write_json
 from paddock import Config, open_host

@@ -11,7 +11,7 @@ import pytest
 from tests.definitions.test_rug_pull import until_said
 from tests.host.conftest import Home
 from tests.mcp.playing import SERVER, site_packages
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from fixtures.butler import butler
 from fixtures.packages import osqr, write_file, write_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.host.conftest import Home
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from paddock import Config, open_host
 from paddock.core.errors import Failed, Invalid, PluginError

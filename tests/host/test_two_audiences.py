@@ -13,7 +13,7 @@ import pytest
 from tests.gate.test_governed_calls import ANN, Office, made_by, tool
 from tests.host.conftest import Home
 from tests.host.test_failure_table import DO_IT, as_program
-from tests.supervision.witness import on_call
+from tests.runtime.witness import on_call
 
 from fixtures.commands import Paddock
 from fixtures.daemons import ask

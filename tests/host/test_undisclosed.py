@@ -15,8 +15,8 @@ from tests.gate.test_governed_calls import ANN, Office, made_by
 from tests.host.conftest import Home
 from tests.host.test_undeclared_effects import recorded, tool
 from tests.host.test_web_services import UNASKED
+from tests.runtime.stage import patiently
 from tests.runtimes.test_python_code import kernel, opened, take
-from tests.supervision.stage import patiently
 
 from fixtures.packages import write_file
 from paddock import Config, open_host

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from tests.supervision.stage import Stage, open_stage
+from tests.runtime.stage import Stage, open_stage
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fixtures.packages import write_file, write_json
-from tests.supervision.stage import PATIENCE, Actor, Stage, patiently
+from tests.runtime.stage import PATIENCE, Actor, Stage, patiently
 
 from paddock.manifest.model import CallableForm, CallableSpec
 from paddock.runtime.calls import AskCaller, OnEvent

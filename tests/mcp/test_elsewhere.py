@@ -9,7 +9,7 @@ import orjson
 import pytest
 from tests.mcp.odd_http import FOUND, Request, odd_server, usual
 from tests.mcp.playing import connected
-from tests.supervision.stage import Stage, patiently
+from tests.runtime.stage import Stage, patiently
 
 from paddock.core.errors import PluginError, Unavailable
 from paddock.core.events.capabilities import PluginConnected

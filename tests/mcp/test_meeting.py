@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.fixtures.paced_loop import hurrying, paced
 from tests.mcp.playing import scripted
-from tests.supervision.stage import Stage, patiently
-from tests.supervision.witness import next_life
+from tests.runtime.stage import Stage, patiently
+from tests.runtime.witness import next_life
 
 from paddock.core.events.contracts import PluginInitializeTimeout
 from paddock.core.events.plugin_runtime import PluginSpawned, PluginStdoutNoise

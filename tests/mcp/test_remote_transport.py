@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from tests.supervision.stage import patiently
+from tests.runtime.stage import patiently
 
 from paddock.net.http_client import HttpClient, HttpConnectionLost, HttpOrigin
 from paddock.rpc.errors import PeerLost

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.mcp.playing import REVISIONS, WAYS, McpPlayer, playing
-from tests.supervision.stage import Stage
+from tests.runtime.stage import Stage
 
 from paddock.core.errors import CallerError, PluginError
 from paddock.manifest.model import CallableForm

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.fixtures.paced_loop import hurrying, paced
 from tests.mcp.playing import caged, scripted
-from tests.supervision.stage import Stage, patiently
+from tests.runtime.stage import Stage, patiently
 
 from paddock.core.errors import PluginError, TimedOut
 from paddock.core.events.plugin_runtime import PluginSpawned

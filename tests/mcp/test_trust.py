@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.mcp.odd_http import odd_server
 from tests.mcp.playing import connected
-from tests.supervision.stage import open_stage
+from tests.runtime.stage import open_stage
 
 from paddock.runtime.lifecycle import PluginState
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway_proofs.pasted import client_of, said, with_paddock_on_the_path
+from tests.mcp_proofs.pasted import client_of, said, with_paddock_on_the_path
 from tests.registry.conftest import Shop
 
 from fixtures.commands import Paddock

@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 import pytest
-from tests.supervision.stage import Actor, Stage, patiently
+from tests.runtime.stage import Actor, Stage, patiently
 
 from paddock.core.errors import PluginError, TimedOut, Unavailable
 from paddock.core.events.contracts import OversizeMessage, PluginStopped

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.fixtures.packages import write_file, write_json
 from tests.host.conftest import Home
+from tests.runtime.stage import patiently
 from tests.runtimes.test_python_code import kernel, opened, take
-from tests.supervision.stage import patiently
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from tests.mcp.playing import caged, connected, elsewhere
+from tests.runtime.stage import Actor, Stage, patiently
 from tests.runtimes.contract import RuntimeContract
-from tests.supervision.stage import Actor, Stage, patiently
 
 from paddock.manifest.model import CallableForm, CallableSpec
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.fixtures.packages import write_file, write_json
+from tests.runtime.stage import Stage, patiently
 from tests.runtimes.contract import KnowsTheBound
 from tests.runtimes.test_contract import TOOLS, NativePlayer
-from tests.supervision.stage import Stage, patiently
 
 from paddock.core.errors import PluginError
 from paddock.runtime.protocols.embedded.plugin import EmbeddedCall

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from tests.fixtures.packages import write_file, write_json
+from tests.runtime.stage import Stage, patiently
 from tests.runtimes.contract import KnowsTheBound, OneAtATime, ProcessPerCall
 from tests.runtimes.test_contract import TOOLS, NativePlayer
 from tests.runtimes.test_python_code import kernel
 from tests.sdk_typescript.node import BUILT_SDK, needs_node
-from tests.supervision.stage import Stage, patiently
 
 ABOUT = {
     "paddock": 1,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.gate.test_governed_calls import ANN, made_by
 from tests.host.conftest import Home
+from tests.runtime.stage import patiently
 from tests.runtimes.test_python_code import kernel, opened, take
-from tests.supervision.stage import patiently
 
 from fixtures.packages import write_json
 from paddock import Host

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from tests.fixtures.packages import write_file, write_json
+from tests.runtime.stage import Stage, patiently
 from tests.runtimes.test_python_code import kernel
 from tests.sdk_typescript.node import BUILT_SDK, EXAMPLE, needs_node
-from tests.supervision.stage import Stage, patiently
 
 from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.errors import PluginError

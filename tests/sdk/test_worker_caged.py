@@ -9,7 +9,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from tests.supervision.stage import Actor, Stage, open_stage, patiently
+from tests.runtime.stage import Actor, Stage, open_stage, patiently
 
 from paddock.core.errors import PluginError
 

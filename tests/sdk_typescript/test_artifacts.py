@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.fixtures.packages import write_file, write_json
 from tests.host.conftest import Home
+from tests.runtime.stage import patiently
 from tests.sdk_typescript.node import BUILT_SDK, needs_node
-from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
 from paddock.plugins.manage.enable import enable

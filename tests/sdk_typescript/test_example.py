@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 from tests.host.conftest import Home, _take
+from tests.runtime.stage import Actor, Stage, open_stage, patiently
 from tests.sdk.conversation import Conversation, conversation
 from tests.sdk_typescript.node import EXAMPLE, needs_node
-from tests.supervision.stage import Actor, Stage, open_stage, patiently
 
 from paddock import Config, open_host
 from paddock.core.errors import CallerError

@@ -15,8 +15,8 @@ from tests.fixtures.packages import write_file, write_json
 from tests.host.conftest import Home
 from tests.host.test_undeclared_effects import tool
 from tests.host.test_web_services import UNASKED
+from tests.runtime.stage import patiently
 from tests.sdk_typescript.node import BUILT_SDK, needs_node
-from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
 from paddock.core.errors import Conflict, PluginError

@@ -18,8 +18,8 @@ from tests.gate.test_governed_calls import ANN, Office, made_by
 from tests.host.conftest import Home
 from tests.mcp.odd_http import FOUND, Request, odd_server, usual
 from tests.mcp.playing import SCRIPT
+from tests.runtime.stage import PRELUDE, patiently
 from tests.runtimes.test_python_code import kernel
-from tests.supervision.stage import PRELUDE, patiently
 
 from fixtures.packages import write_file, write_json
 from paddock import Config, NoEffect, open_host
