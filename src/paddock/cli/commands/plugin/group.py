@@ -19,7 +19,7 @@ app = LazyGroup(
         "install": LazyCommand(f"{_HERE}.install:install"),
         "upgrade": LazyCommand(f"{_HERE}.install:upgrade"),
         "rollback": LazyCommand(f"{_HERE}.install:rollback"),
-        "remove": LazyCommand(f"{_HERE}.install:remove"),
+        "remove": LazyCommand(f"{_HERE}.remove:remove"),
         "list": LazyCommand(f"{_HERE}.show:list_"),
         "show": LazyCommand(f"{_HERE}.show:show"),
         "logs": LazyCommand(f"{_HERE}.logs:logs"),
