@@ -122,3 +122,27 @@ def test_a_key_that_is_trusted_while_a_person_decides_makes_the_loss_of_its_trus
 
     assert "the installed version is verified (signed by Example Labs); this one is unsigned" in screen
     assert paddock.listed()["notes"]["version"] == "1.0.0"
+
+
+def test_another_loss_of_trust_than_the_accepted_one_is_not_accepted(paddock: Paddock, source: Path) -> None:
+    key, first = source / "signing.pem", native(source / "one")
+    public = paddock.quickly("key", "add", key, "--json").json["public_key"]
+    paddock.quickly("plugin", "sign", first, "--key", key)
+    paddock.quickly("plugin", "install", first, "--yes")
+
+    def accept_after_the_key_became_trusted() -> str:
+        paddock.quickly("key", "trust", public, "--label", "Example Labs")
+        return "y"
+
+    screen = paddock.on_terminal(
+        "plugin",
+        "upgrade",
+        "notes",
+        native(source / "two", version="1.1.0"),
+        answers=["y", accept_after_the_key_became_trusted],
+        code=4,
+    )
+
+    assert "the installed version is community-signed" in screen
+    assert "you accepted another loss of trust than this: the installed version is verified" in screen
+    assert paddock.listed()["notes"]["version"] == "1.0.0"

@@ -202,7 +202,7 @@ def test_what_needs_a_yes_of_its_own_is_asked_for_by_the_host_and_not_by_the_bro
     assert operator.send(f"{at}/cancel").status == 303
 
 
-def test_less_trust_than_before_needs_a_yes_of_its_own(served: Daemon, operator: Person, tmp_path: Path) -> None:
+def test_less_trust_than_before_needs_consent_of_its_own(served: Daemon, operator: Person, tmp_path: Path) -> None:
     quickly, signed, key = served.paddock.quickly, native(tmp_path / "signed", "signed"), tmp_path / "signing.pem"
     public = quickly("key", "add", key, "--json").json["public_key"]
     quickly("key", "trust", public, "--label", "Example Labs")
@@ -211,10 +211,12 @@ def test_less_trust_than_before_needs_a_yes_of_its_own(served: Daemon, operator:
     assert "Signed with a key you trust." in operator.get("/plugins/signed/versions").text
     at = begun(operator, "/plugins/signed/upgrade", native(tmp_path / "other", "signed", "1.0.1"))
 
-    assert "the installed version is verified (signed by Example Labs); this one is unsigned" in operator.get(at).text
+    loss = "the installed version is verified (signed by Example Labs); this one is unsigned"
+    assert loss in operator.get(at).text
     page = shown(operator, at)
     assert operator.send(at, **page).status == 403
-    assert operator.send(at, **page, less_trust="1").location.endswith("/plugins/signed?said=upgraded")
+    assert operator.send(at, **page, trust_lost="another loss").status == 403
+    assert operator.send(at, **page, trust_lost=loss).location.endswith("/plugins/signed?said=upgraded")
 
 
 def _change_a_file(served: Daemon) -> None:

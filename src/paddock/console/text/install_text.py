@@ -42,6 +42,7 @@ _NEXT_STEPS: Final[Mapping[str, str]] = {
     "plugin.changed_meanwhile": "Fetch it again to see what it would change now.",
     "plugin.package_changed": "Fetch it again to see what it is now.",
     "plugin.signature_changed": "Fetch it again to see who stands behind it now.",
+    "plugin.trust_changed": "Fetch it again to see who stands behind it now.",
     "trust_lost": "Fetch it again to see who stands behind it now.",
     "plugin.downgrade": "Roll back to a version you already have, or fetch it again with “Allow an older version”.",
     "plugin.pinned": "Unpin it on its versions page first.",

@@ -37,13 +37,13 @@ class InstallConsent:
         digest: The digest of the package's files.
         signature: The state of its signature, as `signature_text` returns it.
         capabilities: The capabilities and secrets that they granted.
-        less_trust: Whether they accepted the loss of trust that they were shown.
+        trust_lost: The loss of trust that they were shown and accepted; empty if they accepted none.
     """
 
     digest: str
     signature: str
     capabilities: frozenset[Capability] = frozenset()
-    less_trust: bool = False
+    trust_lost: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,9 @@ class ConsentTerms:
 
     def accepted(self, capabilities: Iterable[Capability], *, less_trust: bool = False) -> InstallConsent:
         """Return the consent of a person who was shown these terms and answered this."""
-        return InstallConsent(self.digest, self.signature, frozenset(capabilities), less_trust)
+        return InstallConsent(
+            self.digest, self.signature, frozenset(capabilities), self.trust_lost if less_trust else ""
+        )
 
 
 def signature_text(verdict: SignatureVerdict) -> str:
@@ -152,12 +154,18 @@ def check_consent(terms: ConsentTerms, consent: InstallConsent) -> None:
         NeedsConsent: they were shown another package, or have not agreed to everything; nothing has changed.
     """
     check_same_package(terms, consent)
-    if terms.trust_lost and not consent.less_trust:
-        raise NeedsConsent(terms.trust_lost, code="trust_lost", hint="say yes to that by itself")
+    if terms.trust_lost and not consent.trust_lost:
+        raise NeedsConsent(terms.trust_lost, code="trust_lost", hint="accept the loss of trust separately")
+    if terms.trust_lost and consent.trust_lost != terms.trust_lost:
+        raise NeedsConsent(
+            f"you accepted another loss of trust than this: {terms.trust_lost}",
+            code="plugin.trust_changed",
+            hint="run the command again and look at what it shows now",
+        )
     missing = [str(capability) for capability in terms.capabilities if capability not in consent.capabilities]
     if missing:
         raise NeedsConsent(
             f"{terms.plugin} asks for {', '.join(missing)}, which you have not agreed to",
-            hint="say yes to each of them",
+            hint="grant each of them",
             details={"capabilities": missing},
         )

@@ -158,13 +158,12 @@ class InstallPages:
             form.last_text("digest"),
             form.last_text("signature"),
             frozenset(parse_grants({"grant": grants})),
-            bool(form.last_text("less_trust")),
+            form.last_text("trust_lost"),
         )
         try:
             job.give_consent(context.principal, consent)
         except NeedsConsent as needed:
-            ticked = (*grants, "less_trust") if consent.less_trust else tuple(grants)
-            return _render_job(request, job, ticked, CONSENT_INCOMPLETE, http_status(needed))
+            return _render_job(request, job, (*grants, consent.trust_lost), CONSENT_INCOMPLETE, http_status(needed))
         except Conflict:
             return RedirectResponse(_job_path(job), 303)  # decided by another operator meanwhile
         await _wait_past_stage(_INSTALL_WAIT_S, job, InstallStage.CHANGING)
