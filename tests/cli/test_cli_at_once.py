@@ -55,9 +55,11 @@ def test_eight_different_installs_at_once_all_succeed_with_their_keys(both: Padd
     assert sorted(listed) == sorted(f"{'server' if number % 2 else 'plugin'}-{number}" for number in range(8))
     assert {row["state"] for row in listed.values()} == {"disabled"}
     entries = tomllib.loads(both.local.read_text())["plugins"]
+    secrets = [f"plugin/server-{number}/KEY" for number in (1, 3, 5, 7)]
     assert [entries[f"server-{number}"]["KEY"] for number in (1, 3, 5, 7)] == [
-        f"value-{number}" for number in (1, 3, 5, 7)
+        f"${{secret:{name}}}" for name in secrets
     ]
+    assert sorted(row["name"] for row in both.quickly("secret", "list", "--json").json["secrets"]) == secrets
     assert sorted(entries) == sorted(listed)
     assert list(both.staging.iterdir()) == []
 

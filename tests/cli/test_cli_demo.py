@@ -136,7 +136,7 @@ sys.exit(main())
         for answer, words in (("approve", "letter about the oats is done"), ("deny", "about the vet stays undone")):
             (waiting,) = served("approval", "list", "--json").json["approvals"]
             assert waiting["for_person"] == "user:robin"
-            served("approvals", answer, waiting["id"], "--yes")
+            served("approval", answer, waiting["id"], "--yes")
             shown.seen(words)
             shown.seen("waits for your answer")
 
