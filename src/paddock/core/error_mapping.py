@@ -239,10 +239,16 @@ def error_from_problem(body: Any, status: int = 500) -> PaddockError:
     if error_type is None or error_type.category is not category:
         retryable_type = RETRYABLE_ERROR_TYPES.get(category) if problem.get("retryable") else None
         error_type = retryable_type or ERROR_TYPES[category]
-    error = error_type(message, code=code, hint=hint, action=action, details=details)
-    if problem.get("retryable") is False:
-        error.__dict__["retryable"] = False  # as for a call that timed out and may have happened
-    return error
+    # Not always as the type says: a call that timed out and may have happened is not retryable.
+    retryable = problem.get("retryable")
+    return error_type(
+        message,
+        code=code,
+        hint=hint,
+        action=action,
+        details=details,
+        retryable=retryable if isinstance(retryable, bool) else None,
+    )
 
 
 def problem_from_dict(value: dict[str, Any]) -> Problem:

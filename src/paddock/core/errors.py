@@ -100,11 +100,12 @@ class PaddockError(Exception):
         hint: Why it is so, or what the reader can change. Commands of Paddock are an `action` instead.
         action: What to do in Paddock; the command line and the console render it.
         details: Data for machines. Never a secret: details are shown and recorded.
+        retryable: Whether the same request may simply be repeated; the class's own when left out.
     """
 
     code: ClassVar[str] = "internal"
     category: ClassVar[Category] = Category.INTERNAL
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
 
     def __init__(
         self,
@@ -114,6 +115,7 @@ class PaddockError(Exception):
         hint: str = "",
         action: Action | None = None,
         details: Mapping[str, Any] | None = None,
+        retryable: bool | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -121,6 +123,8 @@ class PaddockError(Exception):
         self.action = action
         self.error_code = code or type(self).code
         self.details: Mapping[str, Any] = MappingProxyType(dict(details or {}))
+        if retryable is not None:
+            self.retryable = retryable
 
     def as_problem(self) -> Problem:
         """The error as a problem without a path, for lists of problems."""

@@ -29,10 +29,8 @@ def call_timeout_error(timeout_s: float | None, call: Mapping[str, Any] | None, 
         tenant: The call's tenant.
     """
     hint, details, retryable = _next_step_for_call(call, tenant)
-    error = TimedOut(f"no answer within {timeout_s or 0:g} s", code="call.timeout", hint=hint, details=details)
-    if not retryable:
-        error.__dict__["retryable"] = False
-    return error
+    message = f"no answer within {timeout_s or 0:g} s"
+    return TimedOut(message, code="call.timeout", hint=hint, details=details, retryable=retryable)
 
 
 def _next_step_for_call(call: Mapping[str, Any] | None, tenant: str) -> tuple[str, dict[str, Any], bool]:
