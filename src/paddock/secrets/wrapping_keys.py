@@ -37,6 +37,13 @@ class _CachedKey(NamedTuple):
     store: str
 
 
+class PassphrasePrompts(NamedTuple):
+    """Ask a person for the passphrase of existing keys, and for that of a new key. Called on any thread."""
+
+    ask: Callable[[], Secret]
+    ask_new: Callable[[], Secret]
+
+
 @dataclass(frozen=True, slots=True)
 class WrappingKeys:
     """Wrapping keys by id. A key that was found is cached until its record is deleted.
@@ -140,7 +147,7 @@ class WrappingKeys:
 _STORE_HINTS = {
     "credential": "give the service LoadCredentialEncrypted=paddock-kek:…",
     "keyring": "pip install 'paddock[keyring]', and have one that does not write keys into a plain file",
-    "passphrase": "set secrets.passphrase_file, or type it at a terminal",
+    "passphrase": "set secrets.passphrase_file; without a daemon, it can be typed at a terminal",
 }
 
 
@@ -222,6 +229,6 @@ def _recovery_hint(record: WrappingKeyRecord, file_store: KeyStore | None) -> st
             folder = file_store.folder if isinstance(file_store, KeyFileStore) else "keys/secrets among the state"
             return f"put {record.id}.key back into {folder}; nothing else opens what it sealed"
         case "passphrase":
-            return "run it at a terminal, or set secrets.passphrase_file"
+            return "set secrets.passphrase_file; without a daemon, it can be typed at a terminal"
         case _:
             return "unlock the keyring, and pip install 'paddock[keyring]'"

@@ -191,12 +191,17 @@ def require(tx: Transaction, tenant: str, webhook_id: str) -> Webhook:
     """
     hook = find(tx, tenant, webhook_id)
     if hook is None:
-        raise NotFound(
-            f"there is no webhook {printable(webhook_id, 80)!r}",
-            code="webhook.not_found",
-            action=Action.of("webhook.list", tenant=tenant),
-        )
+        raise unknown_webhook_error(tenant, webhook_id)
     return hook
+
+
+def unknown_webhook_error(tenant: str, webhook_id: str) -> NotFound:
+    """Build the error for a webhook that does not exist."""
+    return NotFound(
+        f"there is no webhook {printable(webhook_id, 80)!r}",
+        code="webhook.not_found",
+        action=Action.of("webhook.list", tenant=tenant),
+    )
 
 
 def next_attempt_at(tx: Transaction, hook: Webhook) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -13,7 +13,7 @@ from paddock.cli.client.transport import ApiRequest, ApiResponse, ApiTransport
 from paddock.cli.output.report import DEBUG_HINT
 from paddock.config.directories import Directories, find_directories
 from paddock.core.error_mapping import error_from_problem
-from paddock.core.errors import TimedOut, Unreachable
+from paddock.core.errors import PaddockError, TimedOut, Unreachable
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.web.daemon_address import socket_path
 
@@ -179,8 +179,13 @@ def _timeout_errors(request: ApiRequest) -> Generator[None, None, None]:
 
 
 @contextmanager
-def open_client(tenant: str = DEFAULT_TENANT) -> Generator[ApiClient, None, None]:
+def open_client(tenant: str = DEFAULT_TENANT, *, asks_passphrase: bool = False) -> Generator[ApiClient, None, None]:
     """Yield a client of this home's daemon; without one, of a host that is open in this process while the block runs.
+
+    Args:
+        tenant: Whose records the requests are about.
+        asks_passphrase: Whether a host in this process may ask at the terminal for the passphrase of the keys. It does
+            so once a request needs a key that no setting opens; a daemon never asks.
 
     Raises:
         PaddockError: see `running_daemon`; or the host cannot be opened.
@@ -191,7 +196,7 @@ def open_client(tenant: str = DEFAULT_TENANT) -> Generator[ApiClient, None, None
         return
     from paddock.cli.client.in_process import open_in_process
 
-    with open_in_process() as transport:
+    with open_in_process(asks_passphrase=asks_passphrase) as transport:
         yield ApiClient(transport, tenant)
 
 
@@ -240,17 +245,30 @@ def path_segment(name: str) -> str:
     return quote(name, safe="")
 
 
+def named_path(collection: str, name: str, unknown_error: Callable[[], PaddockError]) -> str:
+    """Return the path of something by its name.
+
+    Raises:
+        PaddockError: `unknown_error`, since nothing can have this name.
+    """
+    if not name or "/" in name or not name.isprintable():
+        raise unknown_error()
+    return f"{collection}/{path_segment(name)}"
+
+
 def plugin_path(name: str) -> str:
     """Return the path of a plugin.
 
     Raises:
         NotFound: no plugin can have this name.
     """
-    if not name or "/" in name or not name.isprintable():
+
+    def unknown_error() -> PaddockError:
         from paddock.plugins.store.lookup import plugin_not_found_error
 
-        raise plugin_not_found_error(name)
-    return f"/plugins/{path_segment(name)}"
+        return plugin_not_found_error(name)
+
+    return named_path("/plugins", name, unknown_error)
 
 
 def _parse_events(response: ApiResponse) -> ServerEvents:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from paddock.cli.client.api_client import ApiClient, open_client, path_segment
+from paddock.cli.client.api_client import ApiClient, named_path, open_client
 from paddock.cli.output.report import print_message
-from paddock.core.errors import Invalid, NotFound, OperatorError
+from paddock.core.errors import Invalid, OperatorError
 from paddock.core.ids import DEFAULT_TENANT
 
 _MAX_KEY_ID_CHARS = 20
@@ -29,17 +29,6 @@ def open_identity_client(tenant: str = DEFAULT_TENANT) -> Generator[ApiClient, N
         if name is None:
             raise
         raise OperatorError(name.message, code=name.code, hint=name.hint) from None
-
-
-def named_path(collection: str, name: str, unknown_error: Callable[[], NotFound]) -> str:
-    """Return the path of something by its name.
-
-    Raises:
-        NotFound: nothing can have this name.
-    """
-    if not name or "/" in name or not name.isprintable():
-        raise unknown_error()
-    return f"{collection}/{path_segment(name)}"
 
 
 def person_path(name: str, tenant: str) -> str:

@@ -11,18 +11,21 @@ import os
 import time
 from collections.abc import Awaitable, Coroutine, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message, Scope
 
 from paddock.cli.client.event_loop import open_runner
+from paddock.cli.client.prompt_relay import PendingPrompt, PromptRelay
 from paddock.cli.client.transport import ApiRequest
 from paddock.cli.output.report import print_problems
 from paddock.config.project_file import working_directory
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.daemon.application import build_api
 from paddock.host.wiring.open_host import Config, open_host
+from paddock.secrets.wrapping_keys import PassphrasePrompts
 from paddock.web.disconnect import client_connection
 from paddock.web.security.authenticate import PeerCredentials
 
@@ -33,8 +36,11 @@ _DISCONNECT_TIMEOUT_S = 5.0  # for a handler to end after its client has left
 
 
 @contextmanager
-def open_in_process() -> Generator[InProcessTransport, None, None]:
+def open_in_process(*, asks_passphrase: bool = False) -> Generator[InProcessTransport, None, None]:
     """Open a host for as long as the block runs. Plugins start at their first call.
+
+    Args:
+        asks_passphrase: Whether it may ask at the terminal for the passphrase of the keys.
 
     Raises:
         PaddockError: it cannot be opened.
@@ -42,18 +48,31 @@ def open_in_process() -> Generator[InProcessTransport, None, None]:
     with open_runner() as runner:
         opened: asyncio.Future[ASGIApp] = runner.get_loop().create_future()
         stopping = asyncio.Event()
-        host = runner.get_loop().create_task(_hold_host_open(opened, stopping))
-        transport = InProcessTransport(runner, host, opened)
+        prompts = PromptRelay(runner.get_loop())
+        passphrase = _passphrase_prompts(prompts) if asks_passphrase else None
+        host = runner.get_loop().create_task(_hold_host_open(opened, stopping, passphrase))
+        transport = InProcessTransport(runner, host, opened, prompts)
         try:
             transport.wait_until_open()
             yield transport
         finally:
+            prompts.close()
             runner.run(_stop_host(host, opened, stopping))
 
 
-async def _hold_host_open(opened: asyncio.Future[ASGIApp], stopping: asyncio.Event) -> None:
+def _passphrase_prompts(relay: PromptRelay) -> PassphrasePrompts | None:
+    from paddock.cli.client.secret_input import passphrase_prompts
+
+    prompts = passphrase_prompts()
+    return prompts and PassphrasePrompts(partial(relay.ask, prompts.ask), partial(relay.ask, prompts.ask_new))
+
+
+async def _hold_host_open(
+    opened: asyncio.Future[ASGIApp], stopping: asyncio.Event, passphrase: PassphrasePrompts | None
+) -> None:
     """Open and close the host in one task, which the task groups inside it require."""
-    async with open_host(Config(role="command", start="nothing", cwd=working_directory())) as host:
+    config = Config(role="command", start="nothing", cwd=working_directory(), passphrase=passphrase)
+    async with open_host(config) as host:
         print_problems(host.loaded_settings.warnings, "!", "yellow")
         opened.set_result(build_api(host, SystemClock(), SystemRandom()))
         await stopping.wait()
@@ -73,14 +92,18 @@ class InProcessTransport:
 
     has_daemon = False
 
-    def __init__(self, runner: asyncio.Runner, host: asyncio.Task[None], app: asyncio.Future[ASGIApp]) -> None:
+    def __init__(
+        self, runner: asyncio.Runner, host: asyncio.Task[None], app: asyncio.Future[ASGIApp], prompts: PromptRelay
+    ) -> None:
         self._runner = runner
         self._host = host
         self._app = app
+        self._prompts = prompts
+        self._prompting_s = 0.0
 
     @contextmanager
     def open(self, request: ApiRequest) -> Generator[InProcessResponse, None, None]:
-        deadline = None if request.timeout_s is None else time.monotonic() + request.timeout_s
+        deadline = None if request.timeout_s is None else self._time() + request.timeout_s
         response = InProcessResponse(self, request, deadline)
         dispatch = self._runner.get_loop().create_task(response.dispatch(self._app.result(), request.body or b""))
         try:
@@ -101,26 +124,45 @@ class InProcessTransport:
         self.wait(asyncio.shield(self._app))  # an interrupt ends the wait, not the future: the host resolves that
 
     def wait(self, work: Awaitable[T], deadline: float | None = None) -> T:
-        """Run the event loop until the work is done.
+        """Run the event loop until the work is done. What the host asks meanwhile is prompted for.
 
         Raises:
-            TimeoutError: it was not done by the deadline.
+            TimeoutError: it was not done by the deadline, which does not count the time at prompts.
             PaddockError: the host failed meanwhile.
         """
-        return self._runner.run(self._while_host_runs(work, deadline))
-
-    async def _while_host_runs(self, work: Awaitable[T], deadline: float | None) -> T:
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(work, loop=self._runner.get_loop())
         try:
-            async with asyncio.timeout(None if deadline is None else deadline - time.monotonic()):
-                await asyncio.wait({task, self._host}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                self._host.result()
-            return await task
+            while (prompt := self._runner.run(self._until_done_or_prompt(task, deadline))) is not None:
+                started = time.monotonic()
+                prompt.run()
+                self._prompting_s += time.monotonic() - started
+            return task.result()
         finally:
             if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
+                self._runner.run(_cancel(task))
+
+    async def _until_done_or_prompt(self, task: asyncio.Future[T], deadline: float | None) -> PendingPrompt | None:
+        """Wait until the task is done, or return what has to be prompted for first."""
+        prompted = asyncio.create_task(self._prompts.wait())
+        try:
+            async with asyncio.timeout(None if deadline is None else deadline - self._time()):
+                await asyncio.wait({task, self._host, prompted}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            prompted.cancel()
+        if task.done():
+            return None
+        if self._host.done():
+            self._host.result()
+        return self._prompts.take()
+
+    def _time(self) -> float:
+        """The time for deadlines, which stands still at prompts."""
+        return time.monotonic() - self._prompting_s
+
+
+async def _cancel(task: asyncio.Future[T]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
 
 
 class InProcessResponse:

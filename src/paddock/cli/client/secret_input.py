@@ -17,7 +17,7 @@ from paddock.core.printable import printable
 if TYPE_CHECKING:
     from paddock.core.secret import Secret
     from paddock.host.wiring.local_store import LocalStore
-    from paddock.secrets.wrapping_keys import WrappingKeys
+    from paddock.secrets.wrapping_keys import PassphrasePrompts, WrappingKeys
 
 
 def read_secret_files(options: Sequence[str]) -> dict[str, Secret]:
@@ -57,15 +57,16 @@ def open_wrapping_keys(host: LocalStore) -> WrappingKeys:
     """Return the wrapping keys of this home. Prompts only when a key is needed, and only at a terminal."""
     from paddock.host.secrets.keys import load_secret_keys
 
-    settings = host.loaded.settings
-    at_terminal = sys.stderr.isatty()
-    return load_secret_keys(
-        host.directories,
-        settings,
-        os.environ,
-        ask=(lambda: prompt_hidden("passphrase for secrets")) if at_terminal else None,
-        ask_new=_prompt_new_passphrase if at_terminal and not settings.secrets.passphrase_file else None,
-    )
+    return load_secret_keys(host.directories, host.loaded.settings, os.environ, passphrase_prompts())
+
+
+def passphrase_prompts() -> PassphrasePrompts | None:
+    """Return the prompts for the passphrase of the keys; None if nobody is at a terminal."""
+    from paddock.secrets.wrapping_keys import PassphrasePrompts
+
+    if not sys.stderr.isatty():
+        return None
+    return PassphrasePrompts(lambda: prompt_hidden("passphrase for secrets"), _prompt_new_passphrase)
 
 
 def warn_about_store_log(log: Path | None) -> None:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
 
 import click
 
 from paddock.cli import options
+from paddock.cli.client.api_client import named_path, open_client
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, report_change, styled
+from paddock.core.errors import PaddockError
 from paddock.core.printable import printable
-
-if TYPE_CHECKING:
-    from paddock.core.secret import Secret
-    from paddock.host.wiring.local_store import LocalStore
-    from paddock.webhooks.admin import WebhookAdmin
-    from paddock.webhooks.webhook import Webhook
 
 app = PaddockGroup("webhook", help="Send signed events to other systems.")
 
@@ -41,10 +36,11 @@ webhook_id_argument = click.argument("webhook", metavar="ID", help="The id of th
 @options.as_json
 def add(url: str, *, types: tuple[str, ...], label: str, personal: bool, tenant: str, as_json: bool) -> None:
     """Add a webhook, and print its signing secret once. The secret cannot be shown again."""
-    with _open_webhook_admin(tenant) as (_, admin):
-        hook, secret = admin.add(url, types, label, personal=personal)
-    _print_with_secret(hook, secret, f"made the webhook {hook.id}", as_json=as_json)
-    print_message(f"  try it: paddock webhook test {hook.id}{tenant_option(tenant)}")
+    body = {"url": url, "types": types, "label": label, "personal": personal}
+    with open_client(tenant, asks_passphrase=True) as client:
+        hook = client.post("/webhooks", body)
+    _print_with_secret(hook, f"made the webhook {hook['id']}", as_json=as_json)
+    print_message(f"  try it: paddock webhook test {hook['id']}{tenant_option(tenant)}")
 
 
 @app.command("list", examples=["paddock webhook list --json"])
@@ -52,26 +48,17 @@ def add(url: str, *, types: tuple[str, ...], label: str, personal: bool, tenant:
 @options.as_json
 def list_(*, tenant: str, as_json: bool) -> None:
     """List webhooks and their delivery state."""
-    from paddock.host.ledger.webhooks import read_webhook_json
-    from paddock.webhooks.webhook import list_webhooks
-
-    with _open_webhook_admin(tenant) as (host, _):
-        hooks = host.plugins.database.read(
-            lambda tx: [(hook, read_webhook_json(tx, hook)) for hook in list_webhooks(tx, host.plugins.tenant)]
-        )
+    with open_client(tenant) as client:
+        hooks = client.get("/webhooks")["webhooks"]
     if as_json:
-        print_json({"tenant": tenant, "webhooks": [values for _, values in hooks]})
+        print_json({"tenant": tenant, "webhooks": hooks})
     elif hooks:
         cells = [
             [
-                hook.id,
-                _state_text(hook),
-                ", ".join(hook.types),
-                str(values["dead"]),
-                printable(hook.url, 80),
-                hook.label,
+                *(hook["id"], _state_text(hook), ", ".join(hook["types"]), str(hook["dead"])),
+                *(printable(hook["url"], 80), hook["label"]),
             ]
-            for hook, values in hooks
+            for hook in hooks
         ]
         for line in format_table(["WEBHOOK", "STATE", "EVENTS", "DEAD", "URL", "LABEL"], cells):
             print_result(line)
@@ -85,24 +72,21 @@ def list_(*, tenant: str, as_json: bool) -> None:
 @options.as_json
 def show(webhook: str, *, tenant: str, as_json: bool) -> None:
     """Show a webhook: its events, its delivery position, and for a failure the reason and the next attempt."""
-    from paddock.host.ledger.webhooks import read_webhook_json
     from paddock.webhooks.retry import failure_hint
 
-    with _open_webhook_admin(tenant) as (host, admin):
-        hook = admin.find(webhook)
-        values = host.plugins.database.read(lambda tx: read_webhook_json(tx, hook))
-        now = host.plugins.clock.now()
+    with open_client(tenant) as client:
+        hook = client.get(_webhook_path(webhook, tenant))
     if as_json:
-        print_json(values)
+        print_json(hook)
         return
-    print_result(styled(f"{hook.id}  {_state_text(hook)}", "bold"))
-    for name, value in (values | {"types": ", ".join(hook.types)}).items():
+    print_result(styled(f"{hook['id']}  {_state_text(hook)}", "bold"))
+    for name, value in (hook | {"types": ", ".join(hook["types"])}).items():
         if name not in ("id", "tenant") and value not in (None, "", False):
             print_result(f"  {name.ljust(14)} {printable(str(value), 400)}")
-    if hook.reason and (hint := failure_hint(hook.reason)):
+    if hook["reason"] and (hint := failure_hint(hook["reason"])):
         print_message(f"  → {hint}")
-    if values["next_at"] is not None:
-        print_message(f"  → it is tried again {_relative_time(values['next_at'], now)}")
+    if hook["next_at"] is not None:
+        print_message(f"  → it is tried again {_relative_time(hook['next_at'], datetime.now(UTC))}")
 
 
 @app.command("remove", examples=["paddock webhook remove ID --yes"])
@@ -114,13 +98,13 @@ def remove(webhook: str, *, tenant: str, yes: bool, as_json: bool) -> None:
     """Remove a webhook with its secret and its dead letters."""
     from paddock.cli.output.consent_prompt import confirm
 
-    with _open_webhook_admin(tenant) as (_, admin):
-        hook = admin.find(webhook)
-        confirm(
-            f"Remove the webhook {hook.id}?", yes=yes, retype=f"paddock webhook remove {hook.id}{tenant_option(tenant)}"
-        )
-        admin.remove(hook.id)
-    report_change(as_json, f"removed the webhook {hook.id}", **_webhook_json(hook, 0), removed=True)
+    path = _webhook_path(webhook, tenant)
+    with open_client(tenant) as client:
+        hook = client.get(path)
+        retype = f"paddock webhook remove {hook['id']}{tenant_option(tenant)}"
+        confirm(f"Remove the webhook {hook['id']}?", yes=yes, retype=retype)
+        client.delete(path)
+    report_change(as_json, f"removed the webhook {hook['id']}", **hook, removed=True)
 
 
 @app.command("enable", examples=["paddock webhook enable ID --from-now"])
@@ -130,9 +114,9 @@ def remove(webhook: str, *, tenant: str, yes: bool, as_json: bool) -> None:
 @options.as_json
 def enable(webhook: str, *, from_now: bool, tenant: str, as_json: bool) -> None:
     """Enable a webhook. Events that occurred while it was disabled are sent."""
-    with _open_webhook_admin(tenant) as (_, admin):
-        hook = admin.set_enabled(webhook, on=True, from_now=from_now)
-    report_change(as_json, f"the webhook {hook.id} is on", **_webhook_json(hook, None))
+    with open_client(tenant) as client:
+        hook = client.post(f"{_webhook_path(webhook, tenant)}/enable", {"from_now": from_now})
+    report_change(as_json, f"the webhook {hook['id']} is on", **hook)
 
 
 @app.command("disable", examples=["paddock webhook disable ID"])
@@ -141,9 +125,9 @@ def enable(webhook: str, *, from_now: bool, tenant: str, as_json: bool) -> None:
 @options.as_json
 def disable(webhook: str, *, tenant: str, as_json: bool) -> None:
     """Disable a webhook until it is enabled again."""
-    with _open_webhook_admin(tenant) as (_, admin):
-        hook = admin.set_enabled(webhook, on=False)
-    report_change(as_json, f"the webhook {hook.id} is off", **_webhook_json(hook, None))
+    with open_client(tenant) as client:
+        hook = client.post(f"{_webhook_path(webhook, tenant)}/disable")
+    report_change(as_json, f"the webhook {hook['id']} is off", **hook)
 
 
 @app.command("rotate", examples=["paddock webhook rotate ID --keep 48"])
@@ -159,9 +143,9 @@ def disable(webhook: str, *, tenant: str, as_json: bool) -> None:
 @options.as_json
 def rotate(webhook: str, *, keep: int, tenant: str, as_json: bool) -> None:
     """Replace the signing secret of a webhook, and print the new one once. For a while, events are signed with both."""
-    with _open_webhook_admin(tenant) as (_, admin):
-        hook, secret = admin.rotate(webhook, timedelta(hours=keep))
-    _print_with_secret(hook, secret, f"the webhook {hook.id} has another secret", as_json=as_json)
+    with open_client(tenant, asks_passphrase=True) as client:
+        hook = client.post(f"{_webhook_path(webhook, tenant)}/rotate", {"keep_hours": keep})
+    _print_with_secret(hook, f"the webhook {hook['id']} has another secret", as_json=as_json)
 
 
 @app.command("test", examples=["paddock webhook test ID"])
@@ -170,31 +154,20 @@ def rotate(webhook: str, *, keep: int, tenant: str, as_json: bool) -> None:
 @options.as_json
 def test(webhook: str, *, tenant: str, as_json: bool) -> None:
     """Send a test event from this machine, and print the outcome."""
-    import asyncio
-
     from paddock.core.errors import Unreachable
-    from paddock.host.ledger.webhooks import send_test_event
     from paddock.webhooks.retry import failure_hint
-    from paddock.webhooks.sender import WebhookSender
 
-    with _open_webhook_admin(tenant) as (host, admin):
-        hook = admin.find(webhook)
-        sender, store = WebhookSender(admin.receivers, admin.clock), host.plugins
-        attempt = asyncio.run(
-            send_test_event(
-                sender, hook, admin.signing_secrets(hook), host.loaded.settings.events.source, store.clock, store.random
-            )
-        )
-    if not attempt.succeeded:
+    with open_client(tenant, asks_passphrase=True) as client:
+        attempt = client.post(f"{_webhook_path(webhook, tenant)}/test")
+    status, reason = attempt["status"], attempt["reason"]
+    if not attempt["taken"]:
         raise Unreachable(
-            f"{hook.id} did not take it: {attempt.reason}",
+            f"{webhook} did not take it: {reason}",
             code="webhook.not_taken",
-            hint=failure_hint(attempt.reason),
-            details={"webhook": hook.id, "status": attempt.status, "reason": attempt.reason},
+            hint=failure_hint(reason),
+            details={"webhook": webhook, "status": status, "reason": reason},
         )
-    report_change(
-        as_json, f"{hook.id} took it with {attempt.status}", webhook=hook.id, status=attempt.status, taken=True
-    )
+    report_change(as_json, f"{webhook} took it with {status}", webhook=webhook, status=status, taken=True)
 
 
 dead_letter = PaddockGroup("dead-letter", help="List and retry events that could not be delivered.")
@@ -222,34 +195,26 @@ app.add_command(dead_letter)
 @options.as_json
 def list_dead_letters(webhook: str, *, count: int, after: int, tenant: str, as_json: bool) -> None:
     """List the events that could not be delivered, and why."""
-    from paddock.webhooks import dead_letters
     from paddock.webhooks.retry import failure_hint
 
-    with _open_webhook_admin(tenant) as (host, admin):
-        hook = admin.find(webhook)
-        letters = host.plugins.database.read(
-            lambda tx: dead_letters.list_dead_letters(tx, hook.tenant, hook.id, limit=count, after=after)
-        )
+    with open_client(tenant) as client:
+        letters = client.get(f"{_webhook_path(webhook, tenant)}/dead?limit={count}&after={after}")["dead"]
     if as_json:
-        print_json({"webhook": hook.id, "dead": [letter.to_json() for letter in letters]})
+        print_json({"webhook": webhook, "dead": letters})
     elif letters:
         cells = [
             [
-                str(item.seq),
-                item.event_id,
-                item.type,
-                str(item.attempts),
-                item.reason,
-                item.died_at[:16].replace("T", " "),
+                *(str(letter["seq"]), letter["event_id"], letter["type"], str(letter["attempts"]), letter["reason"]),
+                letter["died_at"][:16].replace("T", " "),
             ]
-            for item in letters
+            for letter in letters
         ]
         for line in format_table(["SEQ", "EVENT", "TYPE", "TRIED", "WHY", "SINCE"], cells):
             print_result(line)
-        for reason in dict.fromkeys(letter.reason for letter in letters):
+        for reason in dict.fromkeys(letter["reason"] for letter in letters):
             if hint := failure_hint(reason):
                 print_message(f"  {reason}: {hint}")
-        print_message(f"  try them again: paddock webhook dead-letter retry {hook.id} --all{tenant_option(tenant)}")
+        print_message(f"  try them again: paddock webhook dead-letter retry {webhook} --all{tenant_option(tenant)}")
     else:
         print_message("it took everything so far")
 
@@ -266,44 +231,44 @@ def retry(webhook: str, event: str | None, *, every: bool, tenant: str, as_json:
     """Retry the delivery of one dead letter or of all. A running daemon delivers within seconds."""
     if every == (event is not None):
         raise click.BadParameter("name one event, or give --all", param_hint="EVENT")
-    with _open_webhook_admin(tenant) as (_, admin):
-        count = admin.retry(webhook, event)
+    with open_client(tenant) as client:
+        body = {} if event is None else {"event": event}
+        count = client.post(f"{_webhook_path(webhook, tenant)}/retry", body)["asked"]
     letters = "1 dead letter is" if count == 1 else f"{count} dead letters are"
     report_change(as_json, f"{letters} tried again", webhook=webhook, asked=count)
 
 
-@contextmanager
-def _open_webhook_admin(tenant: str) -> Generator[tuple[LocalStore, WebhookAdmin], None, None]:
-    from paddock.cli.client.local_store import open_for_read
-    from paddock.cli.client.secret_input import open_wrapping_keys
-    from paddock.host.ledger.webhooks import webhook_admin_for
-    from paddock.webhooks.sender import ReceiverDestinations
+def _webhook_path(webhook: str, tenant: str) -> str:
+    """Return the path of a webhook.
 
-    with open_for_read(tenant) as host:
-        receivers = ReceiverDestinations(host.loaded.settings.events.private_receivers)
-        yield host, webhook_admin_for(host.plugins, open_wrapping_keys(host), receivers)
+    Raises:
+        NotFound: no webhook can have this id.
+    """
+
+    def unknown_error() -> PaddockError:
+        from paddock.webhooks.webhook import unknown_webhook_error
+
+        return unknown_webhook_error(tenant, webhook)
+
+    return named_path("/webhooks", webhook, unknown_error)
 
 
-def _print_with_secret(hook: Webhook, secret: Secret, message: str, *, as_json: bool) -> None:
+def _print_with_secret(hook: Mapping[str, Any], message: str, *, as_json: bool) -> None:
     if as_json:
-        print_json(_webhook_json(hook, None) | {"secret": secret.reveal()})
+        print_json(hook)
     else:
-        print_result(secret.reveal())
-    print_message(f"{styled('✓', 'green')} {message}: {', '.join(hook.types)} to {printable(hook.url, 200)}")
+        print_result(hook["secret"])
+    print_message(f"{styled('✓', 'green')} {message}: {', '.join(hook['types'])} to {printable(hook['url'], 200)}")
     print_message("  keep the secret now; nobody can show it again")
 
 
-def _state_text(hook: Webhook) -> str:
-    if not hook.enabled:
-        return f"off ({hook.disabled_why})"
-    return f"failing ({hook.reason})" if hook.reason else "on"
+def _state_text(hook: Mapping[str, Any]) -> str:
+    if not hook["enabled"]:
+        return f"off ({hook['disabled_why']})"
+    return f"failing ({hook['reason']})" if hook["reason"] else "on"
 
 
 def _relative_time(timestamp: str, now: datetime) -> str:
     if datetime.fromisoformat(timestamp) <= now:
         return "at once, by a daemon that runs"
     return f"at {timestamp[:19].replace('T', ' ')} UTC"
-
-
-def _webhook_json(hook: Webhook, dead: int | None) -> dict[str, Any]:
-    return hook.to_json() | ({} if dead is None else {"dead": dead})

@@ -96,6 +96,7 @@ from paddock.runtime.limits.start_throttle import StartThrottle
 from paddock.runtime.protocol_adapter import Definition
 from paddock.runtime.protocols.select import select_adapter
 from paddock.runtime.supervisor import open_supervisor
+from paddock.secrets.wrapping_keys import PassphrasePrompts
 from paddock.store.database import open_database, open_direct
 from paddock.webhooks.live_events import LiveEvents
 from paddock.webhooks.sender import ReceiverDestinations, WebhookSender
@@ -108,7 +109,8 @@ class Config:
     """How to open a host.
 
     `home` overrides `$PADDOCK_HOME`. With `start="enabled"` the enabled plugins start at once, with `"nothing"` each
-    starts at its first call. A `daemon` owns its embedded store exclusively; a `command` works beside it.
+    starts at its first call. A `daemon` owns its embedded store exclusively; a `command` works beside it. `passphrase`
+    asks for that of the keys when one of them is needed and no setting gives it.
     """
 
     home: Path | None = None
@@ -116,6 +118,7 @@ class Config:
     role: Literal["daemon", "command"] = "daemon"
     start: Literal["enabled", "nothing"] = "enabled"
     cwd: Path | None = None
+    passphrase: PassphrasePrompts | None = None
 
 
 @asynccontextmanager
@@ -139,7 +142,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     loaded_settings = load_settings(directories, environ, cwd=config.cwd)
     settings = loaded_settings.settings
     clock, random = SystemClock(), SystemRandom()
-    keys = load_secret_keys(directories, settings, environ)
+    keys = load_secret_keys(directories, settings, environ, config.passphrase)
     open_store = partial(open_plugin_store, directories, settings, clock=clock)
     address = settings.store.url or directories.database_file
     # Without the trees every start is cold: a command that makes one call would be gone before a zygote is ready.

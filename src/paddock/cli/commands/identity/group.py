@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from paddock.cli import options
-from paddock.cli.client.identity_client import named_path, open_identity_client, person_path, report_retained_log
+from paddock.cli.client.api_client import named_path
+from paddock.cli.client.identity_client import open_identity_client, person_path, report_retained_log
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import format_table, print_facts, print_json, print_message, print_result, report_change

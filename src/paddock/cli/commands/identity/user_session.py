@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from paddock.cli import options
-from paddock.cli.client.api_client import path_segment
-from paddock.cli.client.identity_client import named_path, open_identity_client
+from paddock.cli.client.api_client import named_path, path_segment
+from paddock.cli.client.identity_client import open_identity_client
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, report_change
 
