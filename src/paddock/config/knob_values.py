@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 from paddock.config.plugin_config import project_config_problems
@@ -146,7 +146,7 @@ def _knob_problems(knob: Knob, value: Any, path: str) -> list[Problem]:
         return [Problem(path, f"is longer than {MAX_KNOB_TEXT_CHARS} characters", "make it shorter", "too_long")]
     # Trusted: built from options that were validated, and from a pattern that was checked as untrusted.
     problems = compile_trusted(dict(value_schema(knob))).errors(value)
-    return [Problem(path + problem.path, problem.message, problem.hint, problem.code) for problem in problems]
+    return [replace(problem, path=path + problem.path) for problem in problems]
 
 
 def _schema_rejections(manifest: Manifest, values: Mapping[str, Any]) -> list[tuple[str, Problem]]:
@@ -173,7 +173,7 @@ def _schema_problems(
     for name, problem in _schema_rejections(manifest, values):
         path = join_path(["knobs", name]) if name in update.values else f"config{problem.path.removeprefix('project')}"
         if path not in known_paths:
-            problems.append(Problem(path, problem.message, problem.hint, problem.code))
+            problems.append(replace(problem, path=path))
     return problems
 
 

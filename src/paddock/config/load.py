@@ -68,7 +68,7 @@ def _load_project(cwd: Path | None, directories: Directories) -> tuple[TomlFile 
         return None, project_warnings(error.problems[0].path, error.problems)
     except OperatorError as error:
         where = printable(str(cwd / ".paddock"), MAX_PATH_CHARS)
-        return None, project_warnings(where, [Problem(where, error.message, error.hint, error.error_code)])
+        return None, project_warnings(where, [error.as_problem(where)])
 
 
 def _exposed_file_warning(file: TomlFile) -> Problem:

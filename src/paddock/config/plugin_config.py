@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from paddock.config.local_file import RESERVED_FIELDS
@@ -137,5 +138,5 @@ def _schema_problems(side: str, schema_name: str, schema: Schema | None, values:
     for problem in compile_schema(dict(schema), schema_name).errors(values):
         path = problem.path if problem.path.startswith("[") else f".{problem.path}" if problem.path else ""
         shown = problem if side == "project" or problem.code in _VALUE_FREE_KEYWORDS else _REDACTED_PROBLEM
-        problems.append(Problem(f"{side}{path}", shown.message, shown.hint, problem.code))
+        problems.append(replace(shown, path=f"{side}{path}", code=problem.code))
     return problems

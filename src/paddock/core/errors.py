@@ -126,9 +126,9 @@ class PaddockError(Exception):
         if retryable is not None:
             self.retryable = retryable
 
-    def as_problem(self) -> Problem:
-        """The error as a problem without a path, for lists of problems."""
-        return Problem("", self.message, self.hint, self.error_code, action=self.action)
+    def as_problem(self, path: str = "") -> Problem:
+        """The error as a problem of the value at a path."""
+        return Problem(path, self.message, self.hint, self.error_code, action=self.action)
 
 
 class OperatorError(PaddockError):

@@ -147,7 +147,7 @@ def read_cases(
         try:
             cases.append(_read_case(index + 1, item, installed))
         except NotFound as error:
-            problems.append(Problem(path, error.message, error.hint))
+            problems.append(error.as_problem(path))
     if problems:
         count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
         raise Invalid(f"{document.name} has {count}", document.with_lines(problems), code="policy.cases")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from paddock.core.action import Action
@@ -100,7 +100,7 @@ def _unknown_entity_problem(rule: Rule, type_: str, id_: str, known: frozenset[s
         at=f"{type_}::{json.dumps(id_, ensure_ascii=False)}",
     )
     action = None if problem.hint else _creating_action(type_, id_)
-    return Problem(problem.path, problem.message, problem.hint, "policy.unknown_name", problem.line, action)
+    return replace(problem, code="policy.unknown_name", action=action)
 
 
 def _suggest(type_: str, id_: str, known: frozenset[str]) -> str:

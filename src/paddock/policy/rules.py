@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, NotRequired, TypedDict, cast
@@ -173,9 +173,7 @@ def _syntax_problem(source: RuleSource, error: ValueError) -> Problem:
     if message == "unexpected end of input":
         return rule_problem(source, "the rule does not end", "a ';', a '}' or a ')' is missing")
     problem = explain_cedar_error(source, message, {}, ())
-    return Problem(
-        problem.path, problem.message, problem.hint or "see the rule's punctuation", problem.code, problem.line
-    )
+    return replace(problem, hint=problem.hint or "see the rule's punctuation")
 
 
 def _build_rule(source: RuleSource, policy: Mapping[str, Any], annotations: RuleAnnotations) -> Rule:

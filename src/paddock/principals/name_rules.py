@@ -62,5 +62,5 @@ def name_problems(kind: NameKind, names: Mapping[str, str]) -> list[Problem]:
         try:
             validate_name(kind, name)
         except OperatorError as error:
-            problems.append(Problem(path, error.message, error.hint, error.error_code))
+            problems.append(error.as_problem(path))
     return problems

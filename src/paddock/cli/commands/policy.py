@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -272,7 +273,7 @@ def _unknown_names(policy: Policy, directories: Directories, settings: Settings)
             names = store.database.read(known_names) if store else default_known_names()
     except PaddockError as error:  # the rules are valid all the same
         message = f"whom and what the rules name could not be looked up: {error.message}"
-        return [Problem(str(directories.data), message, error.hint, error.error_code)]
+        return [replace(error.as_problem(str(directories.data)), message=message)]
     return find_unknown_entities(policy.rules, names)
 
 

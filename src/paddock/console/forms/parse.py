@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isinf
 from typing import Any, Final, TypeAlias, cast
 
@@ -139,7 +139,7 @@ class _FormParser:
         # Removed rows leave no gap in the value: problems must name the final index.
         submitted_path, final_path = join_path((*path, int(number))), join_path((*path, index))
         renumbered = [
-            Problem(final_path + problem.path.removeprefix(submitted_path), problem.message, problem.hint, problem.code)
+            replace(problem, path=final_path + problem.path.removeprefix(submitted_path))
             for problem in self.problems[problem_count:]
         ]
         self.problems[problem_count:] = renumbered
@@ -217,11 +217,11 @@ class _FormParser:
 def _json_problems(error: Invalid, path: str, prefix: str = "") -> list[Problem]:
     """Rewrite JSON errors for the person who typed it."""
     return [
-        Problem(
-            path,
-            prefix + problem.message,
-            _JSON_HINT if problem.code in _SYNTAX_ERROR_CODES else problem.hint,
-            problem.code,
+        replace(
+            problem,
+            path=path,
+            message=prefix + problem.message,
+            hint=_JSON_HINT if problem.code in _SYNTAX_ERROR_CODES else problem.hint,
         )
         for problem in error.problems
     ]

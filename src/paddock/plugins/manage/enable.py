@@ -257,7 +257,7 @@ def _missing_programs(store: PluginStore, row: VersionRow, manifest: Manifest, f
         environment = find_environment(store, row)
         command = _environment_command(manifest, environment) if environment else None
     except PluginError as error:
-        return [Problem("runtime", error.message, error.hint, error.error_code, action=error.action)]
+        return [error.as_problem("runtime")]
     if not isinstance(runtime, CommandRuntime):
         return []
     if command is not None:

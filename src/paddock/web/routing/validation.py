@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -123,11 +123,7 @@ class _ParamSet:
                 )
             values[name] = int(text) if name in self._numbers and _WHOLE_NUMBER.fullmatch(text) else text
         problems += self._compiled.errors(values)
-        return (
-            [Problem(path_prefix + problem.path, problem.message, problem.hint, problem.code) for problem in problems]
-            if path_prefix
-            else problems
-        )
+        return [replace(problem, path=path_prefix + problem.path) for problem in problems]
 
 
 def reject_problems(problems: Sequence[Problem]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -101,7 +102,7 @@ class PeoplePages:
                 )
                 return _redirect_to_person(change, "person_added")
             except Conflict as error:
-                problems = [Problem("name", error.message, "choose another name", error.error_code)]
+                problems = [replace(error.as_problem("name"), hint="choose another name")]
         return await self._render_list(request, build_form(shape, value, problems), 422)
 
     async def show(self, request: Request) -> Response:
@@ -139,7 +140,7 @@ class PeoplePages:
                 context.principal, name, "roles", give=give, take=sorted(shown_roles - checked_roles)
             )
         except OperatorError as error:
-            problem = Problem("another", error.message, error.hint)
+            problem = error.as_problem("another")
             return await self._render(request, typed=custom_role, problem=problem, status=422)
         return _redirect_to_person(change, "person_saved")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from paddock.console.forms.controls import FormControl, build_control
@@ -137,7 +137,7 @@ def _redact_problem(problem: Problem, secret_names: frozenset[str]) -> Problem:
         problem.path == path or problem.path.startswith((f"{path}.", f"{path}["))
         for path in map(_field_path, secret_names)
     )
-    return Problem(problem.path, "cannot be read", problem.hint, problem.code) if is_secret else problem
+    return replace(problem, message="cannot be read") if is_secret else problem
 
 
 def _field_path(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from paddock.config.knob_values import KnobUpdate
@@ -146,7 +146,7 @@ def _comparable(value: Any) -> str:
 
 
 def _strip_path_prefix(problem: Problem) -> Problem:
-    return Problem(problem.path.removeprefix("knobs."), problem.message, problem.hint, problem.code)
+    return replace(problem, path=problem.path.removeprefix("knobs."))
 
 
 def _accepted_values_text(knob: KnobJson) -> str:

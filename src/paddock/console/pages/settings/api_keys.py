@@ -113,13 +113,7 @@ class ApiKeyPages:
                 expires_at=expiry_time(value["lasts"], datetime.now(UTC)),
             )
         except (OperatorError, Conflict, NotFound) as error:
-            problem = Problem(
-                _FIELD_BY_ERROR_CODE.get(error.error_code, ""),
-                error.message,
-                error.hint,
-                error.error_code,
-                action=error.action,
-            )
+            problem = error.as_problem(_FIELD_BY_ERROR_CODE.get(error.error_code, ""))
             return await self._render_problems(request, shape, value, [problem])
         # The URL contains a one-time view key, not the API key: its creator can view it there once.
         return RedirectResponse(f"/settings/keys?made={self._new_keys.put(context.principal.id, created)}", 303)
@@ -208,7 +202,7 @@ def validate_key(value: dict[str, Any]) -> list[Problem]:
         try:
             validate_name("scope", scope)
         except OperatorError as error:
-            problems.append(Problem(f"scopes[{index}]", error.message, error.hint))
+            problems.append(error.as_problem(f"scopes[{index}]"))
     if value.get("lasts") not in _LIFETIMES:
         problems.append(Problem("lasts", "choose how long it works"))
     return problems
