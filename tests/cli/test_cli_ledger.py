@@ -11,7 +11,9 @@ import pytest
 from tests.ledger.chains import Chain, called, run_example
 
 from fixtures.commands import PATIENCE, Paddock
+from fixtures.daemons import daemon
 from fixtures.packages import native
+from fixtures.parrot import parrot
 from paddock.store.database import open_direct
 
 
@@ -78,6 +80,45 @@ async def test_following_tells_one_object_a_line_until_interrupted(paddock: Padd
         process.communicate(timeout=PATIENCE)
     assert (first["seq"], second["seq"], second["request"]) == (6, 7, "req_77")
     assert process.returncode == 130
+
+
+def test_a_daemons_ledger_is_read_to_its_last_entry_and_followed_beyond_its_end(paddock: Paddock, source: Path) -> None:
+    paddock.quickly("plugin", "install", parrot(source / "parrot"), "--yes")
+    paddock.quickly("plugin", "enable", "parrot")
+    chain = Chain(f"sqlite://{paddock.home}/data/paddock.db", paddock.home / "state")
+    with daemon(paddock) as served:
+        call = served.ask("POST", "/plugins/parrot/call/say", {"text": "hello"}).body["call_id"]
+        last = paddock.quickly("ledger", "tail", "-n", 1, "--json").json["entries"]
+        shown = paddock.quickly("ledger", "show", call, "--json").json
+        assert (last[0]["type"], last[0]["call"]) == ("call.ended", call)
+        assert (shown["entries"][-1], shown["altered"]) == (last[0], [])
+        with paddock.start("ledger", "tail", "--follow", "--json", "-n", 1) as process:
+            assert process.stdout is not None
+            followed = map(json.loads, process.stdout)
+            assert next(followed) == last[0]
+            call = served.ask("POST", "/plugins/parrot/call/say", {"text": "again"}).body["call_id"]
+            assert any(entry["call"] == call for entry in followed)
+            served.stop()
+            chain.add(called(77))
+            assert any(entry["request"] == "req_77" for entry in followed)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+
+
+def test_the_chain_of_a_tenant_that_somebody_deleted_is_read_with_a_daemon_and_without(paddock: Paddock) -> None:
+    paddock.quickly("tenant", "add", "acme")
+    paddock.quickly("user", "add", "ann", "--tenant", "acme")
+    Chain(f"sqlite://{paddock.home}/data/paddock.db", paddock.home / "state").change(
+        "DELETE FROM people", "DELETE FROM tenants WHERE name = 'acme'"
+    )
+    without = paddock.quickly("ledger", "tail", "--tenant", "acme", "--json").json
+    with daemon(paddock):
+        assert paddock.quickly("ledger", "tail", "--tenant", "acme", "--json").json == without
+        entry = without["entries"][-1]
+        assert paddock.quickly("ledger", "show", entry["id"], "--tenant", "acme", "--json").json["entries"] == [entry]
+        said = paddock.quickly("ledger", "tail", "--tenant", "acne", "--json", code=3)
+        assert said.error["code"] == "tenant.not_found"
 
 
 @pytest.mark.req("B-06", "verify")

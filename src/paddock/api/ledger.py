@@ -19,6 +19,7 @@ from paddock.ledger.read.entries import MAX_PAGE_ENTRIES, EntryFilter
 from paddock.web.request_context import request_tenant
 from paddock.web.routing.route import (
     EVENT_STREAM,
+    MAX_NAME_CHARS,
     OPERATOR,
     TENANT_PARAM,
     ApiRoute,
@@ -31,6 +32,7 @@ from paddock.web.routing.route import (
     path_param,
 )
 from paddock.web.routing.validation import AFTER_PARAM, NON_NEGATIVE_INT, ParameterSpec
+from paddock.web.security.authenticate import caller_of
 from paddock.web.sse import ServerSentEvent, event_stream
 
 _DEFAULT_LIMIT = 50
@@ -51,6 +53,7 @@ class LedgerPageJson(TypedDict):
     tenant: str
     entries: list[LedgerEntryJson]
     next: Annotated[NonNegativeInt | None, "The `before` of the next page; null on the last page."]
+    end: Annotated[NonNegativeInt, "The position of the tenant's last entry; `follow` goes on `after` it."]
 
 
 class LedgerHistoryJson(TypedDict):
@@ -85,6 +88,9 @@ class LedgerRoutes:
                         MAX_PAGE_ENTRIES,
                     ),
                     "follow": bool_param_spec("1: stream new entries as server-sent events."),
+                    "after": ParameterSpec(
+                        "With `follow`: start after this position; new entries only by default.", NON_NEGATIVE_INT
+                    ),
                 },
                 headers={"Last-Event-ID": AFTER_PARAM},
                 extra_responses=(
@@ -109,13 +115,13 @@ class LedgerRoutes:
         ]
 
     async def list_entries(self, request: Request) -> JsonResponse[LedgerPageJson] | Response:
-        tenant, entry_filter = await request_tenant(self._host, request), _entry_filter(request)
+        tenant, entry_filter = await self._chain_tenant(request), _entry_filter(request)
         if bool_param(request, "follow"):
-            after = request.headers.get("last-event-id")
+            after = request.headers.get("last-event-id", request.query_params.get("after"))
             events = self._entry_events(tenant, entry_filter, None if after is None else int(after))
             return event_stream(events, self._closing)
         limit, before = int_param(request, "limit", _DEFAULT_LIMIT), request.query_params.get("before")
-        entries = await self._host.ledger.reader.page(
+        entries, end = await self._host.ledger.reader.page_to_follow(
             tenant, entry_filter, before=None if before is None else int(before), limit=limit
         )
         return JsonResponse(
@@ -123,6 +129,7 @@ class LedgerRoutes:
                 "tenant": tenant,
                 "entries": [entry.to_json() for entry in entries],
                 "next": entries[-1].seq if len(entries) == limit else None,
+                "end": end,
             }
         )
 
@@ -134,11 +141,22 @@ class LedgerRoutes:
                 yield ServerSentEvent(entry.to_json(), "entry", entry.seq)
 
     async def show_entries(self, request: Request) -> JsonResponse[LedgerHistoryJson]:
-        tenant = await request_tenant(self._host, request)
+        tenant = await self._chain_tenant(request)
         entries, altered = await self._host.ledger.reader.entries_by_id(tenant, path_param(request, "id"))
         return JsonResponse(
             {"entries": [entry.to_json() for entry in entries], "altered": [entry.id for entry in altered]}
         )
+
+    async def _chain_tenant(self, request: Request) -> Tenant:
+        """Return the tenant of the chain: the operator at this machine also reads those of missing tenants.
+
+        Raises:
+            NotFound: there is no such chain, or it is not the caller's.
+        """
+        name = request.query_params.get("tenant")
+        if name is None or caller_of(request).operator is None:
+            return await request_tenant(self._host, request)
+        return await self._host.ledger.reader.chain_tenant(name[:MAX_NAME_CHARS])
 
 
 def _entry_filter(request: Request) -> EntryFilter:

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 from paddock.core.action import Action
 from paddock.core.errors import NotFound, OperatorError, PaddockError
-from paddock.core.ids import Tenant
+from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.printable import printable
+from paddock.ledger.chain.checkpoint import tenants_with_checkpoints
 from paddock.ledger.chain.verify import find_altered
 from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.read.entries import (
@@ -18,12 +20,14 @@ from paddock.ledger.read.entries import (
     EntryFilter,
     call_history,
     find_entries,
+    has_chain,
     last_seq,
     list_entries,
     list_names,
     list_types,
 )
 from paddock.ledger.write.writer import LedgerWriter
+from paddock.principals.tenants import unknown_tenant_error
 from paddock.store.database import Database, Transaction
 
 POLL_INTERVAL_S = 1.0  # other processes write to the ledger too, without waking us
@@ -37,11 +41,27 @@ class LedgerReader:
     Args:
         database: Holds the ledger.
         ledger: Flushed before each read.
+        state: The directory of checkpoints.
     """
 
-    def __init__(self, database: Database, ledger: LedgerWriter) -> None:
+    def __init__(self, database: Database, ledger: LedgerWriter, state: Path) -> None:
         self._database = database
         self._ledger = ledger
+        self._state = state
+
+    async def chain_tenant(self, name: str) -> Tenant:
+        """Return the tenant of a chain; it is found even if the tenant is missing from the store.
+
+        Raises:
+            NotFound: there is neither such a tenant nor such a chain.
+        """
+        if (
+            name != DEFAULT_TENANT
+            and not await self._database.read(lambda tx: has_chain(tx, name))
+            and name not in await asyncio.to_thread(tenants_with_checkpoints, self._state)
+        ):
+            raise unknown_tenant_error(name)
+        return Tenant(name)
 
     async def page(
         self,
@@ -61,6 +81,15 @@ class LedgerReader:
             )
         )
         return entries[::-1] if oldest else entries
+
+    async def page_to_follow(
+        self, tenant: Tenant, entry_filter: EntryFilter, *, before: int | None, limit: int
+    ) -> tuple[list[LedgerEntry], int]:
+        """Return a page as `page` does, and the sequence number after which later entries are found."""
+        await self._flush()
+        return await self._database.read(
+            lambda tx: (list_entries(tx, tenant, entry_filter, before=before, limit=limit), last_seq(tx, tenant))
+        )
 
     async def end_seq(self, tenant: Tenant) -> int:
         """Return the sequence number of a tenant's last entry; it tells whether anything was added since."""

@@ -302,7 +302,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             )
             live_events = LiveEvents(database, source, ledger.wait_for_write)
             ledger_services = LedgerServices(
-                reader=LedgerReader(database, ledger),
+                reader=LedgerReader(database, ledger, directories.state),
                 verification=VerificationService(
                     partial(open_direct, address), directories.state, ledger, tasks, clock
                 ),

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from paddock.core.action import Action
-from paddock.core.errors import HostError, NotFound
+from paddock.core.errors import HostError
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.core.printable import printable
 from paddock.ledger.chain.checkpoint import read_copy_lines, tenants_with_checkpoints
 from paddock.ledger.read.entries import has_chain, list_tenants
+from paddock.principals.tenants import unknown_tenant_error
 from paddock.store.database import DirectDatabase
 
 AnchorLines = Mapping[str, Sequence[bytes]]
@@ -46,9 +45,7 @@ def require_chain(database: DirectDatabase, state: Path, tenant: str, copies: An
     if tenant not in tenants_with_checkpoints(state) and not any(
         line_tenant(line) == tenant for line in _all_lines(copies or {})
     ):
-        raise NotFound(
-            f"there is no tenant {printable(tenant, 80)!r}", code="tenant.not_found", action=Action.of("tenant.list")
-        )
+        raise unknown_tenant_error(tenant)
 
 
 def read_anchor_files(files: Sequence[Path]) -> dict[str, list[bytes]]:

@@ -24,17 +24,10 @@ chain_tenant_option = click.option("--tenant", default=DEFAULT_TENANT, metavar="
 @options.as_json
 def show(name: str, *, tenant: str, as_json: bool) -> None:
     """Show one ledger entry, or all entries of a call or request in order."""
-    from paddock.cli.client.local_store import open_for_read
-    from paddock.host.ledger.reader import no_entries_error
-    from paddock.ledger.chain.verify import altered_text, find_altered
-    from paddock.ledger.read.entries import find_entries
+    from paddock.cli.client.ledger_client import find_history
+    from paddock.ledger.chain.verify import altered_text
 
-    with open_for_read() as host:
-        entries, altered = host.plugins.database.read(
-            lambda tx: (matching := find_entries(tx, name, tenant), find_altered(tx, matching))
-        )
-    if not entries:
-        raise no_entries_error(name)
+    entries, altered = find_history(tenant, name)
     if as_json:
         print_json({"entries": [entry.to_json() for entry in entries], "altered": [entry.id for entry in altered]})
     else:

@@ -16,11 +16,8 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
-    from paddock.host.wiring.local_store import LocalStore
     from paddock.ledger.entry import LedgerEntry
-    from paddock.ledger.read.entries import EntryFilter
 
-_POLL_INTERVAL_S = 0.25
 _HIDDEN_IN_TAIL = frozenset(
     """
     name digest effects request_id operator_id payload_hash result_hash policy_version stands_for success
@@ -37,7 +34,7 @@ _HIDDEN_IN_TAIL = frozenset(
 @click.option("--principal", help="Only entries about actions of this principal.")
 @click.option("--since", metavar="TIME", help="Only entries from this time on, such as 2030-01-31T08:00.")
 @click.option("--until", metavar="TIME", help="Only entries before this time.")
-@click.option("--before", type=int, metavar="SEQ", help="Only entries before this sequence number.")
+@click.option("--before", type=click.IntRange(min=0), metavar="SEQ", help="Only entries before this sequence number.")
 @click.option("--tenant", default=DEFAULT_TENANT, metavar="NAME", help="The tenant of the chain.")
 @click.option("--follow", "-f", is_flag=True, help="Print new entries until Ctrl-C.")
 @options.as_json
@@ -57,58 +54,30 @@ def tail(
     as_json: bool,
 ) -> None:
     """Show the last ledger entries, oldest first. With --follow and --json: one JSON object per line."""
-    from paddock.cli.client.local_store import open_for_read
+    from paddock.cli.client.ledger_client import follow_entries, read_latest
     from paddock.host.ledger.reader import parse_ledger_time
-    from paddock.ledger.chain.chains import require_chain
-    from paddock.ledger.read.entries import EntryFilter, last_seq, list_entries
+    from paddock.ledger.read.entries import EntryFilter
 
     entry_filter = EntryFilter(
         event_type, plugin, call, request, principal, parse_ledger_time(since), parse_ledger_time(until)
     )
-    with open_for_read() as host:
-        database = host.plugins.database
-        require_chain(database, host.directories.state, tenant)
-        end, entries = database.read(
-            lambda tx: (last_seq(tx, tenant), list_entries(tx, tenant, entry_filter, before=before, limit=count))
-        )
-        entries.reverse()
-        if as_json and not follow:
-            print_json({"tenant": tenant, "entries": [entry.to_json() for entry in entries]})
-            return
-        for entry in entries:
-            _print_entry(entry, as_json=as_json)
-        if not follow:
-            if not entries:
-                print_message("nothing was recorded that fits")
-            return
-        try:
-            _follow(host, tenant, entry_filter, end, as_json=as_json)
-        except KeyboardInterrupt:  # the normal end; no message
-            raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
-
-
-def _follow(host: LocalStore, tenant: str, entry_filter: EntryFilter, seq: int, *, as_json: bool) -> None:
-    import time
-
-    from paddock.ledger.read.entries import MAX_PAGE_ENTRIES, last_seq, list_entries
-
+    entries, end = read_latest(tenant, entry_filter, before=before, count=count)
+    if as_json and not follow:
+        print_json({"tenant": tenant, "entries": [entry.to_json() for entry in entries]})
+        return
+    for entry in entries:
+        _print_entry(entry, as_json=as_json)
+    if not follow:
+        if not entries:
+            print_message("nothing was recorded that fits")
+        return
     sys.stdout.flush()
-    while True:
-        end, entries = host.plugins.database.read(
-            lambda tx, seq=seq: (
-                last_seq(tx, tenant),
-                list_entries(tx, tenant, entry_filter, after=seq, newest_first=False, limit=MAX_PAGE_ENTRIES),
-            )
-        )
-        for entry in entries:
+    try:
+        for entry in follow_entries(tenant, entry_filter, end):
             _print_entry(entry, as_json=as_json)
-        if entries:
             sys.stdout.flush()
-        if len(entries) == MAX_PAGE_ENTRIES:
-            seq = entries[-1].seq
-            continue
-        seq = end
-        time.sleep(_POLL_INTERVAL_S)
+    except KeyboardInterrupt:  # the normal end; no message
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
 
 
 def _print_entry(entry: LedgerEntry, *, as_json: bool) -> None:
