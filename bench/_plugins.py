@@ -165,7 +165,7 @@ async def on_stage(publish: EventSink) -> AsyncGenerator[BenchStage, None]:
 
     async with open_warden() as warden:
         around = SupervisorDeps(
-            launcher=PluginLauncher(warden, SystemClock(), connect_timeout_s=30.0),
+            launch=PluginLauncher(warden.launch, SystemClock(), connect_timeout_s=30.0).launch,
             adapter_for=partial(select_adapter, capabilities=NoDoor(), mcp_timeout_s=30.0),
             prepare=prepare,
             publish_for=lambda _tenant: publish,

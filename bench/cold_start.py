@@ -21,7 +21,7 @@ from paddock.cage.plan.compile import PROGRAM_PATH, HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
 from paddock.cage.plan.host_filesystem import DiskFilesystem
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden.client import RemoteCagedProcess, WardenClient, open_warden
+from paddock.cage.warden.client import CagedProcess, WardenClient, open_warden
 from paddock.manifest.read import read_package
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -148,7 +148,7 @@ def _caged(runner: asyncio.Runner, warden: WardenClient, spec: CageSpec) -> Star
 
 
 @contextmanager
-def _running(runner: asyncio.Runner, warden: WardenClient, spec: CageSpec) -> Iterator[RemoteCagedProcess]:
+def _running(runner: asyncio.Runner, warden: WardenClient, spec: CageSpec) -> Iterator[CagedProcess]:
     """A plugin that has written its first byte."""
     process = runner.run(warden.launch(spec))
     try:
@@ -162,7 +162,7 @@ def _running(runner: asyncio.Runner, warden: WardenClient, spec: CageSpec) -> It
             os.close(descriptor)
 
 
-async def _ended(process: RemoteCagedProcess) -> None:
+async def _ended(process: CagedProcess) -> None:
     await process.wait()
 
 

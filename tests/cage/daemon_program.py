@@ -16,12 +16,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from paddock.cage.launcher import CagedProcess, CageUnavailable
+from paddock.cage.launcher import CageUnavailable
 from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
 from paddock.cage.plan.host_filesystem import DiskFilesystem
 from paddock.cage.spec import BindMount, CageSpec, ResourceLimits
-from paddock.cage.warden.client import WardenClient, open_warden
+from paddock.cage.warden.client import CagedProcess, WardenClient, open_warden
 from paddock.manifest.read import read_package
 
 

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from tests.fixtures.packages import write_file, write_json
 
-from paddock.cage.launcher import Launcher
 from paddock.cage.plan.compile import HostPaths as CageSurroundings
 from paddock.cage.plan.compile import compile_cage
 from paddock.cage.plan.environment import spawn_environment
@@ -36,7 +35,7 @@ from paddock.manifest.model import CallableSpec, Manifest, RemoteRuntime
 from paddock.manifest.read import read_package
 from paddock.runtime.deployment import Deployment, InProcessTarget, InstanceKey, PluginStatus, RemoteTarget, StartSpec
 from paddock.runtime.instance import SupervisorDeps
-from paddock.runtime.launcher import PluginLauncher
+from paddock.runtime.launcher import LaunchCaged, PluginLauncher
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.limits.start_throttle import StartThrottle
 from paddock.runtime.protocol_adapter import Definition
@@ -302,7 +301,7 @@ async def open_stage(
     folder: Path,
     *,
     door: CapabilityHandler | None = None,
-    launcher: Launcher | None = None,
+    launch_caged: LaunchCaged | None = None,
     clock: Clock | None = None,
     idle_stop: float = 600.0,
     lasting: bool = True,
@@ -319,7 +318,7 @@ async def open_stage(
     async with open_warden() as warden:
         clock = clock or LoopClock()
         around = SupervisorDeps(
-            launcher=PluginLauncher(launcher or warden, clock, connect_timeout_s=30.0, tls=tls),
+            launch=PluginLauncher(launch_caged or warden.launch, clock, connect_timeout_s=30.0, tls=tls).launch,
             adapter_for=partial(select_adapter, capabilities=door or ClosedDoor(), mcp_timeout_s=30.0),
             prepare=prepare,
             publish_for=audience.publisher,

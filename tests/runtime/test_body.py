@@ -5,41 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Generator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.rpc.listening import Owner
 
-from paddock.cage.spec import ProcessExit
+from paddock.cage.warden.client import CagedProcess
 from paddock.core.clock import SystemClock
 from paddock.rpc.peer import JsonRpcPeer
+from paddock.rpc.pipe_transport import open_pipe_transport
 from paddock.runtime.endpoint import CagedEndpoint
 
-
-@dataclass
-class Launched:
-    """A process as the warden hands it over: its descriptors, and nobody behind them."""
-
-    stdin: int
-    stdout: int
-    stderr: int
-    artifacts: tuple[int, int] | None
-    pid: int = 0
-
-    async def wait(self) -> ProcessExit:
-        raise NotImplementedError
-
-    def signal(self, number: int) -> None: ...
-
-    def kill(self) -> None: ...
+NOBODY: Any = None  # behind the descriptors
 
 
 @pytest.fixture
-def process() -> Generator[Launched, None, None]:
-    """One with pipes. The far ends are the test's, ours are the body's."""
+def process() -> Generator[CagedProcess, None, None]:
+    """A process as the warden hands it over. The far ends are the test's, ours are the body's."""
     stdin, stdout, stderr, sending, arriving = (os.pipe2(os.O_NONBLOCK) for _ in range(5))
-    yield Launched(stdin[1], stdout[0], stderr[0], (arriving[0], sending[1]))
+    yield CagedProcess(0, (stdin[1], stdout[0], stderr[0]), (arriving[0], sending[1]), NOBODY, NOBODY)
     for far_end in (stdin[0], stdout[1], stderr[1], sending[0], arriving[1]):
         os.close(far_end)
 
@@ -48,11 +33,11 @@ def is_open(descriptor: int) -> bool:
     return Path(f"/proc/self/fd/{descriptor}").exists()
 
 
-def body_of(process: Launched) -> CagedEndpoint:
-    return CagedEndpoint(process, "cage_1", lambda _: None, SystemClock())
+def body_of(process: CagedProcess) -> CagedEndpoint:
+    return CagedEndpoint(process, "cage_1", lambda _: None, SystemClock(), None, open_pipe_transport)
 
 
-def still_open(process: Launched) -> list[int]:
+def still_open(process: CagedProcess) -> list[int]:
     pipes = (process.stdin, process.stdout, process.stderr, *(process.artifacts or ()))
     return [descriptor for descriptor in pipes if is_open(descriptor)]
 
@@ -63,13 +48,13 @@ async def a_moment() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_process_that_nobody_connected_to(process: Launched) -> None:
+async def test_a_process_that_nobody_connected_to(process: CagedProcess) -> None:
     body_of(process).close()
     assert still_open(process) == []
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_process_whose_connecting_is_cancelled(turns: int, process: Launched) -> None:
+async def test_a_process_whose_connecting_is_cancelled(turns: int, process: CagedProcess) -> None:
     body = body_of(process)
     connecting = asyncio.ensure_future(body.connect(JsonRpcPeer(Owner())))
     for _ in range(turns):
@@ -83,7 +68,7 @@ async def test_a_process_whose_connecting_is_cancelled(turns: int, process: Laun
     assert still_open(process) == []
 
 
-async def test_a_process_whose_log_cannot_be_read(process: Launched, tmp_path: Path) -> None:
+async def test_a_process_whose_log_cannot_be_read(process: CagedProcess, tmp_path: Path) -> None:
     os.close(process.stderr)
     process.stderr = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR)
     body = body_of(process)
@@ -94,7 +79,7 @@ async def test_a_process_whose_log_cannot_be_read(process: Launched, tmp_path: P
     assert still_open(process) == []
 
 
-async def test_pipes_for_big_bytes_belong_to_whoever_took_them(process: Launched) -> None:
+async def test_pipes_for_big_bytes_belong_to_whoever_took_them(process: CagedProcess) -> None:
     body = body_of(process)
     ends = body.take_artifact_pipes()
     body.close()

@@ -13,9 +13,8 @@ from tests.fixtures.paced_loop import hurrying, paced
 from tests.runtime.stage import Stage, open_stage
 from tests.runtime.witness import UNASKED, WELL, fallen, next_life, told
 
-from paddock.cage.launcher import CagedProcess, Launcher
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden.client import open_warden
+from paddock.cage.warden.client import CagedProcess, WardenClient, open_warden
 from paddock.core.errors import NotFound, StoreUnavailable, Unavailable
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginInitialized, PluginProtocolViolation, PluginSpawned
 from paddock.runtime.lifecycle import PluginState
@@ -139,7 +138,7 @@ async def test_without_a_free_descriptor_a_start_is_tried_again_later(stage: Sta
 class OneWithout:
     """A machine on which one plugin's cage cannot be built."""
 
-    def __init__(self, sound: Launcher, broken: Launcher) -> None:
+    def __init__(self, sound: WardenClient, broken: WardenClient) -> None:
         self._sound, self._broken = sound, broken
 
     async def launch(self, spec: CageSpec) -> CagedProcess:
@@ -160,7 +159,7 @@ async def test_without_bubblewrap_a_plugin_is_refused_with_the_line_to_type_and_
     async with (
         open_warden() as sound,
         open_warden(path=str(no_programs)) as broken,
-        open_stage(tmp_path, launcher=OneWithout(sound, broken)) as stage,
+        open_stage(tmp_path, launch_caged=OneWithout(sound, broken).launch) as stage,
     ):
         other = stage.actor(WELL, "bystander")
         status = await stage.actor(WELL).until(PluginState.FAILED)

@@ -10,9 +10,8 @@ from tests.fixtures.paced_loop import hurrying, paced
 from tests.runtime.stage import Stage, open_stage
 from tests.runtime.witness import UNASKED, WELL, cage_mates, gone, on_call, told
 
-from paddock.cage.launcher import CagedProcess, Launcher
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden.client import open_warden
+from paddock.cage.warden.client import CagedProcess, WardenClient, open_warden
 from paddock.core.errors import NotFound, Unavailable
 from paddock.core.events.contracts import PluginStopped
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginExited, PluginKilled, PluginSpawned
@@ -106,14 +105,14 @@ async def test_calls_under_way_are_answered_before_their_plugin_is_asked_to_end(
 
 
 class Noting:
-    """A launcher that notes which plugin's process is sent a signal."""
+    """A warden that notes which plugin's process is sent a signal."""
 
-    def __init__(self, launcher: Launcher) -> None:
-        self._launcher = launcher
+    def __init__(self, warden: WardenClient) -> None:
+        self._warden = warden
         self.signalled: list[str] = []
 
     async def launch(self, spec: CageSpec) -> CagedProcess:
-        process = await self._launcher.launch(spec)
+        process = await self._warden.launch(spec)
         send = process.signal
 
         def signal(number: int) -> None:
@@ -126,7 +125,7 @@ class Noting:
 
 async def test_plugins_start_in_order_and_end_in_reverse(folder: Path) -> None:
     names = ["first", "second", "third"]
-    async with open_warden() as warden, open_stage(folder, launcher=(noting := Noting(warden))) as stage:
+    async with open_warden() as warden, open_stage(folder, launch_caged=(noting := Noting(warden)).launch) as stage:
         for actor in [stage.actor(DEAF, name, timing=UNASKED | {"shutdown_sec": 1}) for name in names]:
             await actor.settled()
         assert [status.key.plugin for status in stage.supervisor.statuses()] == names

@@ -35,7 +35,7 @@ from paddock.ledger.write.lifespan import open_ledger
 from paddock.manifest.read import read_bytes
 from paddock.queue.node import Node
 from paddock.runtime.deployment import Deployment, InProcessTarget, InstanceKey, PluginStatus, StartSpec
-from paddock.runtime.endpoint import EndpointLauncher
+from paddock.runtime.endpoint import LaunchEndpoint
 from paddock.runtime.instance import SupervisorDeps
 from paddock.runtime.limits.start_throttle import StartThrottle
 from paddock.runtime.protocol_adapter import Definition
@@ -101,7 +101,7 @@ async def open_house(
     database: Database,
     clock: Clock,
     random: Random,
-    bodies: EndpointLauncher,
+    launch: LaunchEndpoint,
     *,
     gate_of: Callable[..., Gate] = build_gate,
 ) -> AsyncGenerator[House, None]:
@@ -111,12 +111,12 @@ async def open_house(
         database: Where everything is kept.
         clock: The time.
         random: Where ids come from.
-        bodies: Begins the plugin.
+        launch: Begins the plugin.
         gate_of: Makes the gate; another one than ours, to see whether it is found out.
     """
     watcher = _Nobody()
     around = SupervisorDeps(
-        launcher=bodies,
+        launch=launch,
         adapter_for=lambda deployment: select_adapter(deployment, capabilities=_Shut(), mcp_timeout_s=30.0),
         prepare=_prepared,
         publish_for=lambda tenant: ledger.publisher(tenant),

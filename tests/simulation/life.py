@@ -196,7 +196,7 @@ class Life:
         random = SeededRandom(self._stream("ids"))
         try:
             async with open_house(
-                store, self.clock, random, self.programs, gate_of=self.world.rigging.gate_of
+                store, self.clock, random, self.programs.launch, gate_of=self.world.rigging.gate_of
             ) as house:
                 await self._recovered(house)
                 async with asyncio.timeout(LONGEST), asyncio.TaskGroup() as everybody:

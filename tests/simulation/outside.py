@@ -254,7 +254,7 @@ _MALFORMED: tuple[dict[str, Any], ...] = ({}, {"result": {}, "error": {}}, {"err
 
 
 class Programs:
-    """Begins plugins; see `Bodies`."""
+    """Begins plugins."""
 
     def __init__(self, outside: Outside, chances: Random, badly: float, note: Callable[[str], None]) -> None:
         self._make = lambda: Program(outside, chances, badly, note)

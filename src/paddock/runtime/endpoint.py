@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
 
-from paddock.cage.launcher import CagedProcess
 from paddock.cage.network.egress_proxy import CageNetwork
 from paddock.cage.spec import ProcessExit
+from paddock.cage.warden.client import CagedProcess
 from paddock.core.clock import Clock
 from paddock.core.events.event import Event
 from paddock.core.events.plugin_runtime import PluginSpawned
 from paddock.core.ids import PluginName
-from paddock.rpc.pipe_transport import open_pipe_transport
 from paddock.rpc.transport import Receiver, Transport
 from paddock.runtime.deployment import LaunchTarget
 from paddock.runtime.stderr_tail import StderrReader, StderrTail
@@ -66,16 +65,11 @@ class PluginEndpoint(Protocol):
     def close(self) -> None: ...
 
 
-class EndpointLauncher(Protocol):
-    """Launches endpoints."""
+LaunchEndpoint: TypeAlias = Callable[[LaunchTarget, Callable[[str], None]], Awaitable[PluginEndpoint]]
+"""Launches an endpoint; the function given gets each line of its log. Raises PaddockError where it cannot."""
 
-    async def launch(self, target: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
-        """Launch an endpoint for this target; `on_log` gets each line of its log.
-
-        Raises:
-            PaddockError: it cannot be launched.
-        """
-        ...
+OpenTransport: TypeAlias = Callable[[int, int, Receiver], Awaitable[Transport]]
+"""Opens the transport over the pipes to a process: the one to read from, and the one to write to."""
 
 
 class CagedEndpoint:
@@ -87,10 +81,12 @@ class CagedEndpoint:
         cage_id: str,
         on_log: Callable[[str], None],
         clock: Clock,
-        network: CageNetwork | None = None,
+        network: CageNetwork | None,
+        open_transport: OpenTransport,
     ) -> None:
         self._process = process
         self._network = network
+        self._open_transport = open_transport
         # Still ours to close.
         self._open_fds = {process.stdin, process.stdout, process.stderr, *(process.artifacts or ())}
         self._cage_id = cage_id
@@ -116,7 +112,7 @@ class CagedEndpoint:
         self._open_fds.remove(process.stderr)
         await self._stderr.attach(process.stderr)
         self._open_fds -= {process.stdin, process.stdout}
-        return await open_pipe_transport(process.stdout, process.stdin, receiver)
+        return await self._open_transport(process.stdout, process.stdin, receiver)
 
     def take_artifact_pipes(self) -> tuple[int, int] | None:
         """Hand over the descriptors of its artifact pipes, to read from and to write to. The caller owns them then."""

@@ -15,7 +15,7 @@ from paddock.core.ids import Tenant
 from paddock.runtime.calls import CallPlan
 from paddock.runtime.deployment import Deployment, LastFailure, PluginStatus, PrepareStart
 from paddock.runtime.diagnosis import Diagnosis
-from paddock.runtime.endpoint import EndpointLauncher
+from paddock.runtime.endpoint import LaunchEndpoint
 from paddock.runtime.errors import unavailable_error
 from paddock.runtime.exit_reason import ExitReason, PermanentFailure, ProcessCrashed, StoppedOnRequest, exit_reason_for
 from paddock.runtime.lifecycle import LIVE_STATES, LifecycleEvent, PluginState, next_state
@@ -39,7 +39,7 @@ class SupervisorDeps:
     `is_node_lost` says whether other nodes may have taken over the effects of this host.
     """
 
-    launcher: EndpointLauncher
+    launch: LaunchEndpoint
     adapter_for: Callable[[Deployment], ProtocolAdapter]
     prepare: PrepareStart
     publish_for: Callable[[Tenant], EventSink]
@@ -223,7 +223,7 @@ class PluginInstance:
                 self._process_run = ProcessRun(
                     deployment,
                     self._next_adapter(),
-                    launcher=deps.launcher,
+                    launch=deps.launch,
                     publish=self._publish,
                     publish_calls=deps.publish_calls,
                     clock=deps.clock,

@@ -30,7 +30,7 @@ from paddock.rpc.errors import PeerLost, RpcError
 from paddock.runtime.connection import PluginConnection
 from paddock.runtime.deployment import Deployment, StartSpec
 from paddock.runtime.diagnosis import Diagnosis, diagnose_exit, diagnose_silence, grant_advice, read_log
-from paddock.runtime.endpoint import CagedEndpoint, EndpointLauncher, PluginEndpoint
+from paddock.runtime.endpoint import CagedEndpoint, LaunchEndpoint, PluginEndpoint
 from paddock.runtime.errors import describe_error
 from paddock.runtime.exit_reason import (
     EXIT_GRACE_S,
@@ -85,7 +85,7 @@ class ProcessRun:
         deployment: Deployment,
         adapter: ProtocolAdapter,
         *,
-        launcher: EndpointLauncher,
+        launch: LaunchEndpoint,
         publish: EventSink,
         publish_calls: bool,
         clock: Clock,
@@ -95,7 +95,7 @@ class ProcessRun:
         self._deployment = deployment
         self._name = deployment.name
         self._adapter = adapter
-        self._launcher = launcher
+        self._launch = launch
         self._publish = publish
         self._observer = observer
         self._on_running = on_running
@@ -128,7 +128,7 @@ class ProcessRun:
         """
         if isinstance(start_spec.target, CageSpec):
             self._memory_bytes = start_spec.target.limits.memory_bytes
-        endpoint = await self._launcher.launch(start_spec.target, self.on_log_line)
+        endpoint = await self._launch(start_spec.target, self.on_log_line)
         permit.limit_duration()
         self._publish.publish(endpoint.start_event(self._deployment.name, self._deployment.manifest.version))
         exited = asyncio.ensure_future(endpoint.wait())

@@ -14,14 +14,13 @@ import anyio
 from tests.cage.warm.warming import is_warm
 
 from fixtures.packages import native, write_file
-from paddock.cage.launcher import CagedProcess
 from paddock.cage.network.egress_proxy import CageNetwork, open_cage_network
 from paddock.cage.network.relay import NetworkLimits
 from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
 from paddock.cage.plan.host_filesystem import DiskFilesystem
 from paddock.cage.spec import ProcessExit
-from paddock.cage.warden.client import WardenClient, open_warden
+from paddock.cage.warden.client import CagedProcess, WardenClient, open_warden
 from paddock.core.events.index import Event, PluginNetConnected, PluginNetDenied
 from paddock.manifest.read import read_package
 from paddock.net.dial import SystemNetwork

@@ -14,13 +14,13 @@ from tests.cage.daemons import FOREVER, Daemon, descriptors, eventually, gone, g
 from tests.cage.warm.warming import is_warm, launch, launched_warm, warm_up, zygote_of
 
 from fixtures.packages import native, write_file
-from paddock.cage.launcher import CagedProcess, CageUnavailable
+from paddock.cage.launcher import CageUnavailable
 from paddock.cage.linux import child_pids, subtree_pids
 from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
 from paddock.cage.plan.host_filesystem import DiskFilesystem
 from paddock.cage.spec import CageSpec, ProcessExit
-from paddock.cage.warden.client import open_warden
+from paddock.cage.warden.client import CagedProcess, open_warden
 from paddock.manifest.read import read_package
 
 

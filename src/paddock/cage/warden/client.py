@@ -52,7 +52,7 @@ class WardenClient:
         self._warden_starts: deque[float] = deque(maxlen=MAX_WARDEN_STARTS)
         self._closed = False
 
-    async def launch(self, spec: CageSpec) -> RemoteCagedProcess:
+    async def launch(self, spec: CageSpec) -> CagedProcess:
         """Build the cage and start its program.
 
         Raises:
@@ -77,7 +77,7 @@ class WardenClient:
                 connection.kill(pending.number)
                 pipes.close()
                 raise
-            return RemoteCagedProcess(pid, pipes.ours, pipes.artifacts, connection, pending)
+            return CagedProcess(pid, pipes.ours, pipes.artifacts, connection, pending)
 
     async def mechanisms(self) -> dict[str, str]:
         """What limits each resource of a cage here.
@@ -151,8 +151,13 @@ class WardenClient:
         await network.attach(spec.cage_id, spec, listeners)
 
 
-class RemoteCagedProcess:
-    """A plugin's process in its cage. Implements `launcher.CagedProcess`."""
+class CagedProcess:
+    """A plugin's process in its cage. The caller of `launch` owns the descriptors and closes them.
+
+    Attributes:
+        pid: The plugin's pid as the host sees it.
+        artifacts: The artifact pipes, to read from and to write to; None where the spec asks for none.
+    """
 
     def __init__(
         self,

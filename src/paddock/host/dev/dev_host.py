@@ -38,7 +38,7 @@ from paddock.plugins.manage.enable import domain_not_allowed_error
 from paddock.plugins.store.lookup import load_schema
 from paddock.runtime.calls import OnEvent
 from paddock.runtime.deployment import Deployment, InstanceKey
-from paddock.runtime.endpoint import EndpointLauncher
+from paddock.runtime.endpoint import LaunchEndpoint
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.supervisor import Supervisor
 
@@ -63,7 +63,7 @@ class DevHostParts:
     gate: Gate
     preparer: SnapshotLaunchPreparer
     supervisor_events: DevSupervisorEvents
-    launcher: EndpointLauncher
+    launch: LaunchEndpoint
     dispatcher: CapabilityDispatcher
     mcp_timeout_s: float
     logs: PluginLogs
@@ -216,7 +216,7 @@ class DevHost:
         trial: AbstractAsyncContextManager[TrialRun] = open_trial_run(
             deployment,
             start_spec,
-            parts.launcher,
+            parts.launch,
             parts.dispatcher,
             mcp_timeout_s=parts.mcp_timeout_s,
             publish=parts.publish,

@@ -29,7 +29,7 @@ from paddock.host.dev.author import store_given_secrets
 from paddock.host.dev.dev_host import DevHost, DevHostParts
 from paddock.host.dev.snapshot import SnapshotLaunchPreparer
 from paddock.host.dev.supervisor_events import DevEventListener, DevSupervisorEvents
-from paddock.host.dev.traffic_tap import TappedEndpointLauncher, TrafficTap
+from paddock.host.dev.traffic_tap import TrafficTap, tap_transport
 from paddock.host.plugins.capability_services import open_capability_services
 from paddock.host.plugins.launch.filesystem_probe import FilesystemProbe
 from paddock.host.plugins.logs.plugin_logs import DenialLogger, open_plugin_logs
@@ -40,6 +40,7 @@ from paddock.plugins.store.store import open_plugin_store
 from paddock.plugins.store.thread import open_store_thread
 from paddock.queue.node import open_node
 from paddock.runtime.instance import SupervisorDeps
+from paddock.runtime.launcher import PluginLauncher
 from paddock.runtime.limits.start_throttle import StartThrottle
 from paddock.runtime.protocols.select import select_adapter
 from paddock.runtime.supervisor import open_supervisor
@@ -121,10 +122,12 @@ async def open_dev_host(
         preparer = SnapshotLaunchPreparer(
             store, FilesystemProbe(DiskFilesystem()), directories, settings, environ, keys, logs, config or {}
         )
-        launcher = TappedEndpointLauncher(warden, clock, tap, network)
         mcp_timeout_s = settings.plugins.mcp_timeout_ms / 1000
+        launcher = PluginLauncher(
+            warden.launch, clock, network, connect_timeout_s=mcp_timeout_s, open_transport=tap_transport(tap)
+        )
         deps = SupervisorDeps(
-            launcher=launcher,
+            launch=launcher.launch,
             adapter_for=partial(select_adapter, capabilities=services.dispatcher, mcp_timeout_s=mcp_timeout_s),
             prepare=preparer,
             publish_for=ledger.publisher,
@@ -152,7 +155,7 @@ async def open_dev_host(
                 ),
                 preparer=preparer,
                 supervisor_events=supervisor_events,
-                launcher=launcher,
+                launch=launcher.launch,
                 dispatcher=services.dispatcher,
                 mcp_timeout_s=mcp_timeout_s,
                 logs=logs,

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from paddock.cage.launcher import CagedProcess, Launcher
-from paddock.cage.network.egress_proxy import CageNetwork
-from paddock.cage.spec import CageSpec
-from paddock.core.clock import Clock
-from paddock.core.errors import HostError
+from paddock.rpc.pipe_transport import open_pipe_transport
 from paddock.rpc.transport import Receiver, Transport
-from paddock.runtime.deployment import LaunchTarget
-from paddock.runtime.endpoint import CagedEndpoint, PluginEndpoint
+from paddock.runtime.endpoint import OpenTransport
 
 
 class TrafficTap(Protocol):
@@ -27,37 +22,14 @@ class TrafficTap(Protocol):
         ...
 
 
-class TappedEndpointLauncher:
-    """Launches caged processes, each with a tap of its own: message ids are unique only within one connection."""
+def tap_transport(new_tap: Callable[[], TrafficTap]) -> OpenTransport:
+    """Open transports with a tap, each with one of its own: message ids are unique only within one connection."""
 
-    def __init__(self, cages: Launcher, clock: Clock, tap: Callable[[], TrafficTap], network: CageNetwork) -> None:
-        self._cages = cages
-        self._clock = clock
-        self._tap = tap
-        self._network = network
+    async def open_tapped(read_fd: int, write_fd: int, receiver: Receiver) -> Transport:
+        tap = new_tap()
+        return _TappedTransport(await open_pipe_transport(read_fd, write_fd, _TappedReceiver(receiver, tap)), tap)
 
-    async def launch(self, target: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
-        if not isinstance(target, CageSpec):
-            raise HostError(f"no cage is built around {type(target).__name__}")
-        process = await self._cages.launch(target)
-        return _TappedEndpoint(process, target.cage_id, on_log, self._clock, self._network, self._tap())
-
-
-class _TappedEndpoint(CagedEndpoint):
-    def __init__(
-        self,
-        process: CagedProcess,
-        cage_id: str,
-        on_log: Callable[[str], None],
-        clock: Clock,
-        network: CageNetwork,
-        tap: TrafficTap,
-    ) -> None:
-        super().__init__(process, cage_id, on_log, clock, network)
-        self._tap = tap
-
-    async def connect(self, receiver: Receiver) -> Transport:
-        return _TappedTransport(await super().connect(_TappedReceiver(receiver, self._tap)), self._tap)
+    return open_tapped
 
 
 class _TappedReceiver:

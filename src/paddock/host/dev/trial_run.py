@@ -24,7 +24,7 @@ from paddock.runtime.calls import plan_call
 from paddock.runtime.connection import PluginConnection
 from paddock.runtime.deployment import Deployment, StartSpec
 from paddock.runtime.diagnosis import diagnose_stderr
-from paddock.runtime.endpoint import EndpointLauncher, PluginEndpoint
+from paddock.runtime.endpoint import LaunchEndpoint, PluginEndpoint
 from paddock.runtime.exit_reason import KillReason
 from paddock.runtime.process_run import attach_endpoint
 from paddock.runtime.protocol_adapter import (
@@ -255,7 +255,7 @@ class _RecordingDispatcher:
 async def open_trial_run(
     deployment: Deployment,
     start_spec: StartSpec,
-    launcher: EndpointLauncher,
+    launch: LaunchEndpoint,
     dispatcher: CapabilityHandler,
     *,
     mcp_timeout_s: float,
@@ -275,7 +275,7 @@ async def open_trial_run(
         if python
         else select_adapter(deployment, capabilities=recorder, mcp_timeout_s=mcp_timeout_s)
     )
-    endpoint = await launcher.launch(start_spec.target, log.append)
+    endpoint = await launch(start_spec.target, log.append)
     trial = TrialRun(deployment, start_spec, endpoint, adapter, log, recorder.methods, publish, clock)
     try:
         async with trial.attached():

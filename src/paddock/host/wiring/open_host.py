@@ -196,7 +196,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         preparer = LaunchPreparer(store, FilesystemProbe(DiskFilesystem()), directories, settings, environ, keys, logs)
         mcp_timeout_s = settings.plugins.mcp_timeout_ms / 1000
         deps = SupervisorDeps(
-            launcher=PluginLauncher(warden, clock, network, connect_timeout_s=mcp_timeout_s),
+            launch=PluginLauncher(warden.launch, clock, network, connect_timeout_s=mcp_timeout_s).launch,
             adapter_for=partial(select_adapter, capabilities=services.dispatcher, mcp_timeout_s=mcp_timeout_s),
             prepare=preparer,
             publish_for=ledger.publisher,
