@@ -11,8 +11,6 @@ import time
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypedDict
 
-from paddock.core.schema_annotations import MemberConstraint
-
 REQUESTS = 4000
 BODY = json.dumps({"name": "parrot.say", "params": {"text": "hello"}, "idempotency_key": "a-key"}).encode()
 
@@ -23,19 +21,19 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-class CallBody(TypedDict):
-    name: str
-    params: NotRequired[dict[str, Any]]
-    idempotency_key: NotRequired[Annotated[str, MemberConstraint(max_length=255)]]
-
-
 def rows() -> Any:
     from starlette.requests import Request
 
+    from paddock.core.schema_annotations import MemberConstraint
     from paddock.web.routing.errors import ErrorMiddleware
     from paddock.web.routing.route import ApiRoute, JsonResponse, RequestBody, bool_param_spec, int_param_spec
     from paddock.web.routing.router import Router, serve_route
     from paddock.web.routing.validation import validated_body
+
+    class CallBody(TypedDict):
+        name: str
+        params: NotRequired[dict[str, Any]]
+        idempotency_key: NotRequired[Annotated[str, MemberConstraint(max_length=255)]]
 
     async def make_call(request: Request) -> JsonResponse[dict[str, Any]]:
         given = validated_body(request, CallBody)
@@ -60,8 +58,6 @@ def rows() -> Any:
 
 
 def fastapi() -> Any:
-    from typing import Annotated
-
     from fastapi import FastAPI, Query  # pyright: ignore[reportMissingImports]  # see _peers.py
     from pydantic import BaseModel, ConfigDict, Field
 
