@@ -91,7 +91,7 @@ async def soak(folder: Path, calls: int) -> tuple[list[Size], Counter[str], floa
         for look in range(1, LOOKS + 1):
             until = calls * look // LOOKS - IN_FLIGHT
             await asyncio.gather(*(caller(until) for _ in range(IN_FLIGHT)))
-            await host._gate.audit_log.flushed()  # pyright: ignore
+            await host._gate.audit_log.flush()  # pyright: ignore[reportPrivateUsage]
             sizes.append(Size())
     return sizes, ended, time.perf_counter() - begun
 
