@@ -204,6 +204,10 @@ class Disks(apsw.VFS):
     def xFullPathname(self, name: str) -> str:  # noqa: N802
         return name if str(name).startswith(_ROOT) else super().xFullPathname(name)
 
+    def xGetLastError(self) -> tuple[int, str]:  # noqa: N802
+        # The base returns errno, which some earlier system call of this process may have left at "no space".
+        return 0, ""
+
     def _found(self, name: Any) -> tuple[Disk, str] | None:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         if path is None or not str(path).startswith(_ROOT):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.simulation.disk import Disk
 from tests.simulation.world import History, Rigging, simulate
 
 from paddock.core.errors import PaddockError
@@ -25,6 +26,7 @@ from paddock.store.transaction import Transaction
 
 ROOT = Path(__file__).parents[2]
 FEW, MANY = 8, 100  # seeds of one test
+FAILING_DISK = 36  # a seed whose disk fails while somebody calls
 CAUGHT_WITHIN = 200  # seeds; which of them finds it out moves with every change of what is written when
 
 
@@ -64,6 +66,26 @@ def test_a_seed_tells_the_same_history_each_time_and_in_each_process() -> None:
     assert elsewhere.stdout.splitlines()[:-1] == list(here.trace)
     assert elsewhere.stdout.splitlines()[-1].endswith(here.digest)
     assert simulate(8).digest != here.digest
+
+
+def test_a_seed_tells_the_same_history_after_the_machine_itself_ran_out_of_space(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = simulate(FAILING_DISK)
+    turn = Disk._turn
+
+    with Path("/dev/full").open("wb", buffering=0) as full:
+
+        def turn_after_error(disk: Disk, code: int) -> None:
+            with pytest.raises(OSError, match="No space left"):
+                full.write(b"x")
+            turn(disk, code)
+
+        monkeypatch.setattr(Disk, "_turn", turn_after_error)
+        again = simulate(FAILING_DISK)
+
+    assert any("store.unavailable" in line for line in expected.trace)  # errno could have made it "store.full"
+    assert again.trace == expected.trace
 
 
 # --- hosts that are wrong, to see that they are found out -------------------------------------------------------------
