@@ -8,7 +8,7 @@ import pytest
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, Denied, NotFound, PluginError
-from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName
+from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName, Tenant
 from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableForm, CallableSpec, CommandRuntime, Dialect, Manifest, RemoteRuntime
@@ -26,7 +26,7 @@ def server(name: str = "files", *declared: CallableSpec) -> Manifest:
 
 
 def entry(manifest: Manifest, **fields: Any) -> CatalogueEntry:
-    key = InstanceKey(DEFAULT_TENANT, manifest.name, Digest("sha256:1"))
+    key = InstanceKey(Tenant("acme"), manifest.name, Digest("sha256:1"))
     return CatalogueEntry(
         key, manifest, {spec.name: CallableSchemas({}, {}) for spec in manifest.callables}, dynamic=True, **fields
     )
@@ -51,19 +51,21 @@ def test_a_quarantined_tool_is_found_by_every_name_it_has_and_says_what_to_type(
 
     for found in (catalogue.find("files.read"), catalogue.find("f.read"), catalogue.find_callable("files", "read")):
         assert found.withheld is not None
-        refusal = found.withheld.unavailable_error("files", "read")
+        refusal = found.withheld.unavailable_error("files", "read", found.key.tenant)
         assert isinstance(refusal, Denied)
         assert (refusal.error_code, refusal.details["tool"]) == ("tool.quarantined", "read")
         assert "it changed since it was accepted" in refusal.message
-        assert refusal.action == Action.of("plugin.accept", plugin="files", name="read")
+        assert refusal.action == Action.of("plugin.accept", plugin="files", name="read", tenant="acme")
     assert catalogue.names() == ()
 
 
 def test_a_bad_tool_says_what_would_mend_it_and_a_gone_one_that_it_is_gone() -> None:
     bad = WithheldDefinition(DefinitionStatus.BAD, "its inputSchema is no object", "fix the schema").unavailable_error(
-        "files", "read"
+        "files", "read", DEFAULT_TENANT
     )
-    gone = WithheldDefinition(DefinitionStatus.GONE, "the server lists it no more").unavailable_error("files", "read")
+    gone = WithheldDefinition(DefinitionStatus.GONE, "the server lists it no more").unavailable_error(
+        "files", "read", DEFAULT_TENANT
+    )
 
     assert isinstance(bad, PluginError) and (bad.error_code, bad.hint) == ("tool.bad", "fix the schema")
     assert isinstance(gone, NotFound) and gone.error_code == "tool.gone"

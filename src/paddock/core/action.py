@@ -114,7 +114,7 @@ SENTENCES: Final[Mapping[ActionKind, str]] = {
     "ledger.tail": "Look at the newest ledger entries[ of type {type}][ of the tenant {tenant}].",
     "ledger.verify": "Verify the ledger.",
     "login": "Create a sign-in link.",
-    "plugin.accept": "Review and accept the changed definition[ {name}] of the plugin {plugin}.",
+    "plugin.accept": "Review and accept the changed definition[ {name}] of the plugin {plugin}[ (tenant {tenant})].",
     "plugin.alias.remove": "Remove the alias {alias}.",
     "plugin.check": "Check the manifest[ in {path}].",
     "plugin.configure": "Set the configuration[ field {field}] of the plugin {plugin|NAME}[ in the tenant {tenant}].",

@@ -217,7 +217,7 @@ def denied_error(decision: Deny, target: CallTarget, call: CallId, *, proposed: 
     return Denied(
         f"{target.title} {about}: {decision.caller_reason}",
         code="policy_denied",
-        action=Action.of("call.explain", call=call),
+        action=Action.of("call.explain", call=call, tenant=target.key.tenant),
         details={
             "plugin": target.key.plugin,
             "call_id": call,

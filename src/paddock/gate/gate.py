@@ -311,7 +311,7 @@ class Gate:
         """
         while target.dynamic:
             if target.withheld is not None:
-                raise target.withheld.unavailable_error(target.key.plugin, target.requested_name)
+                raise target.withheld.unavailable_error(target.key.plugin, target.requested_name, target.key.tenant)
             await self.supervisor.ensure_running(target.key)
             current = self.catalogue(target.key.tenant).refresh(target)
             if current.key == target.key and current.withheld is None:

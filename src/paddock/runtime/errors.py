@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from paddock.core.action import Action
 from paddock.core.errors import Busy, CallerError, Failed, NotFound, PaddockError, PluginError, Unavailable
+from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.plugins.store.rows import UPGRADE_FIRST_HINT
 from paddock.rpc.errors import NO_EFFECT, RpcError
@@ -95,6 +96,7 @@ RETRY_SOON_HINT = "try again in a moment"
 
 def unavailable_error(
     plugin: str,
+    tenant: Tenant,
     state: PluginState,
     diagnosis: Diagnosis,
     error_code: str = "",
@@ -106,6 +108,7 @@ def unavailable_error(
 
     Args:
         plugin: Its name.
+        tenant: The tenant that it would run for.
         state: Its lifecycle state.
         diagnosis: How its last process ended, where that is the reason.
         error_code: The machine-readable reason.
@@ -122,7 +125,7 @@ def unavailable_error(
             error_class = Failed
             reason, hint = f"it failed: {diagnosis.reason}", diagnosis.hint
             if not hint and action is None:
-                hint, action = UPGRADE_FIRST_HINT, Action.of("plugin.enable", plugin=plugin)
+                hint, action = UPGRADE_FIRST_HINT, Action.of("plugin.enable", plugin=plugin, tenant=tenant)
         case PluginState.CRASHED if restarts:
             reason = f"it is being restarted: {diagnosis.reason}"
             hint = f"{RETRY_SOON_HINT}; {diagnosis.hint}" if diagnosis.hint else RETRY_SOON_HINT
@@ -130,7 +133,7 @@ def unavailable_error(
             reason, hint = diagnosis.reason, diagnosis.hint
             action = action or (None if hint else read_log(plugin))
         case PluginState.DISABLED:
-            reason, hint, action = "it is disabled", "", Action.of("plugin.enable", plugin=plugin)
+            reason, hint, action = "it is disabled", "", Action.of("plugin.enable", plugin=plugin, tenant=tenant)
         case _:
             reason, hint, action = f"it is {state}", RETRY_SOON_HINT, None
     return error_class(f"{plugin} does not run: {reason}", hint=hint, action=action, details=details)

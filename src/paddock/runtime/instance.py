@@ -323,6 +323,7 @@ class PluginInstance:
         """Build the error that says why it cannot be called now."""
         return unavailable_error(
             self.deployment.name,
+            self.deployment.key.tenant,
             self.state,
             self._diagnosis,
             self._error_code,

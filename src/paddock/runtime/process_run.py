@@ -280,7 +280,7 @@ class ProcessRun:
     async def _shut_down(self, endpoint: PluginEndpoint, exited: asyncio.Future[ProcessExit]) -> ExitReason:
         """Escalate from a shutdown request to SIGTERM to SIGKILL. Each step has its time limit."""
         name = self._name
-        show_plugin = Action.of("plugin.show", plugin=name)
+        show_plugin = Action.of("plugin.show", plugin=name, tenant=self._deployment.key.tenant)
         self._connection.set_exit_diagnosis(Diagnosis("it was stopped", action=show_plugin))
         self._adapter.request_shutdown(self._connection)
         if not await _wait_at_most(exited, self._deployment.manifest.timing.shutdown):

@@ -35,7 +35,7 @@ COMMANDS: Final[Mapping[ActionKind, str]] = {
     "ledger.tail": "paddock ledger tail[ --type {type}][ --tenant {tenant}]",
     "ledger.verify": "paddock ledger verify",
     "login": "paddock login",
-    "plugin.accept": "paddock plugin accept {plugin}[ {name}]",
+    "plugin.accept": "paddock plugin accept {plugin}[ {name}][ --tenant {tenant}]",
     "plugin.alias.remove": "paddock plugin alias {alias} --remove",
     "plugin.check": "paddock plugin check {path|DIR}",
     "plugin.configure": "paddock plugin configure {plugin|NAME}[ {field}][ --tenant {tenant}]",

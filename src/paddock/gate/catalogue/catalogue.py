@@ -346,7 +346,9 @@ class Catalogue:
             PluginError: its manifest declares the resource, but no server provides it.
         """
         entry = self.entry(plugin)
-        withheld = None if not entry.discovered else _documents_of(entry).require_resource(entry.manifest.name, uri)
+        withheld = None
+        if entry.discovered:
+            withheld = _documents_of(entry).require_resource(entry.manifest.name, uri, entry.key.tenant)
         return CallTarget(entry, READ_RESOURCE, withheld, requested_name=uri, schemas=_schemas_of(READ_RESOURCE))
 
     def find_prompt(self, plugin: str, name: str) -> CallTarget | PromptOffer:

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from paddock.core.action import Action
 from paddock.core.errors import NotFound, PluginError
+from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.gate.catalogue.uri_template import UriTemplate, parse_uri_template
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest, Prompt, PromptArgument
@@ -69,7 +70,7 @@ class DocumentIndex:
     )
     declared: frozenset[str] = frozenset()  # URIs that the manifest declares and no server provides
 
-    def require_resource(self, plugin: str, uri: str) -> WithheldDefinition | None:
+    def require_resource(self, plugin: str, uri: str, tenant: Tenant) -> WithheldDefinition | None:
         """Check that a resource exists; return None if it may be read, otherwise why it is withheld.
 
         Raises:
@@ -94,7 +95,7 @@ class DocumentIndex:
         raise NotFound(
             f"{plugin} has no resource {printable(uri)}",
             code="resource.not_found",
-            action=Action.of("plugin.resources", plugin=plugin),
+            action=Action.of("plugin.resources", plugin=plugin, tenant=tenant),
             details={"plugin": plugin},
         )
 

@@ -135,7 +135,7 @@ def accept_definition(store: PluginStore, plugin: str, kind: str, name: str, sho
             raise Conflict(
                 f"{plugin_name} {name} changed after it was shown to you",
                 code="definition.changed_meanwhile",
-                action=Action.of("plugin.accept", plugin=plugin_name),
+                action=Action.of("plugin.accept", plugin=plugin_name, tenant=store.tenant),
                 details={"plugin": plugin_name, "hash": row.waiting_hash or row.hash},
             )
         waiting_text = texts_of(tx, store.tenant, plugin_name, kind, name).waiting

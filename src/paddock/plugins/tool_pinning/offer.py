@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from paddock.core.action import Action
 from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
+from paddock.core.ids import Tenant
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.plugins.tool_pinning.normalize import TOOL, DefinitionStatus, UnusableReason
 from paddock.plugins.tool_pinning.rows import DefinitionRow
@@ -26,7 +27,7 @@ class WithheldDefinition:
     repair: str = ""
     kind: str = TOOL
 
-    def unavailable_error(self, plugin: str, name: str) -> PaddockError:
+    def unavailable_error(self, plugin: str, name: str, tenant: Tenant) -> PaddockError:
         """Build the error for a caller or reader."""
         is_tool = self.kind == TOOL
         details = {"plugin": plugin, self.kind: name, "standing": self.standing.value}
@@ -42,14 +43,14 @@ class WithheldDefinition:
                 return NotFound(
                     f"{plugin} no longer offers {name}",
                     code="tool.gone" if is_tool else "definition.gone",
-                    action=Action.of("plugin.show", plugin=plugin),
+                    action=Action.of("plugin.show", plugin=plugin, tenant=tenant),
                     details=details,
                 )
             case _:
                 return Denied(
                     f"the definition of {plugin} {name} has to be accepted first: {self.reason}",
                     code="tool.quarantined" if is_tool else "definition.quarantined",
-                    action=Action.of("plugin.accept", plugin=plugin, name=name),
+                    action=Action.of("plugin.accept", plugin=plugin, name=name, tenant=tenant),
                     details=details,
                 )
 

@@ -21,6 +21,7 @@ from paddock.cli.output.report import (
     print_result,
     styled,
 )
+from paddock.core.action import Action
 from paddock.core.errors import NeedsConsent, NotFound, PluginError
 from paddock.core.printable import printable
 
@@ -54,7 +55,7 @@ def accept(
     with open_client(tenant) as client:
         response = client.get(address)
         definitions = [{"plugin": response["name"], **definition} for definition in response["definitions"]]
-        selected = _select_definitions(definitions, name, tool, kind)
+        selected = _select_definitions(definitions, name, tool, kind, tenant)
         if yes and len(selected) > 1 and not everything and tool is None:
             raise click.BadParameter("several wait: name one, or give --all", param_hint="--yes")
         confirmed = _confirm_each(selected, name, tool, tenant, everything=everything, yes=yes)
@@ -62,7 +63,7 @@ def accept(
     if as_json:
         print_json({"name": name, "accepted": accepted})
     elif not selected:
-        print_message(f"nothing that {name} says waits for a yes")
+        print_message(f"{name} has no definitions to accept")
 
 
 def _list_waiting(tenant: str, *, as_json: bool) -> None:
@@ -74,7 +75,7 @@ def _list_waiting(tenant: str, *, as_json: bool) -> None:
     if as_json:
         print_json(response)
     elif not waiting:
-        print_message("nothing waits for a yes")
+        print_message("no definitions to accept")
     else:
         cells = [[item["plugin"], item["kind"], item["name"], item["reason"]] for item in waiting]
         for line in format_table(["PLUGIN", "KIND", "NAME", "WHY IT WAITS"], cells):
@@ -84,7 +85,7 @@ def _list_waiting(tenant: str, *, as_json: bool) -> None:
 
 
 def _select_definitions(
-    definitions: Sequence[Definition], plugin: str, tool: str | None, kind: str | None
+    definitions: Sequence[Definition], plugin: str, tool: str | None, kind: str | None, tenant: str
 ) -> list[Definition]:
     """Return the definitions to ask about: all quarantined ones, or the named one.
 
@@ -100,7 +101,7 @@ def _select_definitions(
         raise NotFound(
             f"{plugin} lists no {kind or 'tool'} {tool!r}",
             code="definition.not_found",
-            hint=f"see what it lists: paddock plugin show {plugin}",
+            action=Action.of("plugin.show", plugin=plugin, tenant=tenant),
         )
     bad = next((item for item in matching if item["standing"] == "bad"), None)
     if bad is not None:
@@ -119,7 +120,7 @@ def _confirm_each(
     from paddock.cli.output.consent_prompt import confirm
 
     for definition in definitions:
-        _print_definition_diff(definition)
+        _print_definition_diff(definition, tenant)
     if not definitions:
         return []
     ask_once = everything or len(definitions) == 1
@@ -140,7 +141,7 @@ def _confirm_each(
         if ask_yes_no(f"Let {plugin} offer the {definition['kind']} {printable(definition['name'])} like this?")
     ]
     if not confirmed:
-        raise NeedsConsent("you said no, and nothing was changed", code="consent_refused")
+        raise NeedsConsent("you declined; nothing was changed", code="consent_refused")
     return confirmed
 
 
@@ -148,7 +149,7 @@ def _without_plugin(definition: Definition) -> dict[str, Any]:
     return {name: value for name, value in definition.items() if name != "plugin"}
 
 
-def _print_definition_diff(definition: Definition) -> None:
+def _print_definition_diff(definition: Definition, tenant: str) -> None:
     """Print how a definition differs from the accepted one, on stderr."""
     plugin = definition["plugin"]
     print_message(styled(f"{plugin}: {definition['kind']} {printable(definition['name'])}", "bold"))
@@ -156,7 +157,7 @@ def _print_definition_diff(definition: Definition) -> None:
     for line in definition["difference"]:
         colour = _DIFF_COLOURS.get(line[:1])
         print_message(f"    {styled(line, colour) if colour else line}")
-    print_suspicious_text(definition["hints"], f"paddock plugin tools {plugin}")
+    print_suspicious_text(definition["hints"], f"paddock plugin tools {plugin}{tenant_option(tenant)}")
     print_message()
 
 

@@ -12,6 +12,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
+from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import print_json, print_message, print_result, styled, wrap_text
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
@@ -59,29 +60,29 @@ def tools(name: str, tool: str | None, *, tenant: str, as_json: bool) -> None:
             print_message(f"{recorded['name']} never ran: it is started once, to hear what it offers")
             recorded = client.post(f"{plugin_path(name)}/tools/meet", timeout_s=None)
     if tool is not None:
-        _print_one_tool(recorded, tool, as_json=as_json)
+        _print_one_tool(recorded, tool, tenant, as_json=as_json)
     elif as_json:
         print_json(recorded)
     else:
-        _print_all_tools(recorded)
+        _print_all_tools(recorded, tenant)
 
 
-def _print_all_tools(recorded: Mapping[str, Any]) -> None:
+def _print_all_tools(recorded: Mapping[str, Any], tenant: str) -> None:
     tools = recorded["tools"]
     for number, tool in enumerate(tools[:MAX_TOOLS]):
         if number:
             print_result("")
-        _print_tool(recorded["name"], tool, MAX_DESCRIPTION_LINES)
+        _print_tool(recorded["name"], tool, tenant, MAX_DESCRIPTION_LINES)
     if len(tools) > MAX_TOOLS:
         print_message(f"and {len(tools) - MAX_TOOLS} more, which --json prints")
-    print_suspicious_text(recorded["hints"], f"paddock plugin show {recorded['name']}")
+    print_suspicious_text(recorded["hints"], f"paddock plugin show {recorded['name']}{tenant_option(tenant)}")
     if not recorded["known"]:
-        print_message(_unknown_tools_hint(recorded["name"]))
+        print_message(_unknown_tools_hint(recorded["name"], tenant))
     elif not tools:
         print_message(f"{recorded['name']} offers nothing to call")
 
 
-def _print_one_tool(recorded: Mapping[str, Any], tool: str, *, as_json: bool) -> None:
+def _print_one_tool(recorded: Mapping[str, Any], tool: str, tenant: str, *, as_json: bool) -> None:
     plugin = recorded["name"]
     match = next((item for item in recorded["tools"] if tool in (item["name"], item["call"])), None)
     if match is None:
@@ -90,13 +91,13 @@ def _print_one_tool(recorded: Mapping[str, Any], tool: str, *, as_json: bool) ->
         raise NotFound(
             f"{plugin} has no {tool!r}",
             code="callable.not_found",
-            hint=hint if recorded["known"] else _unknown_tools_hint(plugin),
+            hint=hint if recorded["known"] else _unknown_tools_hint(plugin, tenant),
             details={"plugin": plugin},
         )
     if as_json:
         print_json({"plugin": plugin, **match})
         return
-    _print_tool(plugin, match)
+    _print_tool(plugin, match, tenant)
     for title, schema in (("takes", match["input_schema"]), ("gives", match["output_schema"])):
         if schema is not None:
             print_result("")
@@ -105,11 +106,12 @@ def _print_one_tool(recorded: Mapping[str, Any], tool: str, *, as_json: bool) ->
                 print_result(f"    {line}")
 
 
-def _unknown_tools_hint(plugin: str) -> str:
-    return f"the tools of {plugin} are not known yet, because it never ran; enable it: paddock plugin enable {plugin}"
+def _unknown_tools_hint(plugin: str, tenant: str) -> str:
+    command = f"paddock plugin enable {plugin}{tenant_option(tenant)}"
+    return f"the tools of {plugin} are not known yet, because it never ran; enable it: {command}"
 
 
-def _print_tool(plugin: str, tool: Mapping[str, Any], max_lines: int | None = None) -> None:
+def _print_tool(plugin: str, tool: Mapping[str, Any], tenant: str, max_lines: int | None = None) -> None:
     """Print one tool. Its text is the author's: it was made printable when it was read, and is cut here."""
     title = f" — {tool['title']}" if tool["title"] else ""
     print_result(styled(printable(f"{tool['call']}{title}", 400), "bold", stream=sys.stdout))
@@ -122,13 +124,13 @@ def _print_tool(plugin: str, tool: Mapping[str, Any], max_lines: int | None = No
         print_result(wrap_text(f"    • {printable(_parameter_text(parameter), MAX_LINE_CHARS)}", 8))
     if not tool["parameters"]:
         print_result("    • takes no parameters" if _takes_nothing(tool) else "    • does not say what it takes")
-    for label, text in _tool_facts(plugin, tool):
+    for label, text in _tool_facts(plugin, tool, tenant):
         print_result(wrap_text(f"    {label}: {printable(text, MAX_LINE_CHARS)}", 8))
     for hint in tool["hints"]:
         print_result(wrap_text(styled(f"    odd: {format_finding(hint)}", "yellow", stream=sys.stdout), 8))
 
 
-def _tool_facts(plugin: str, tool: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+def _tool_facts(plugin: str, tool: Mapping[str, Any], tenant: str) -> Iterable[tuple[str, str]]:
     from paddock.manifest.effects import EFFECT_TEXT, HARMLESS_EFFECTS, Effect
     from paddock.manifest.rules.recovery import recovery_text
 
@@ -147,7 +149,7 @@ def _tool_facts(plugin: str, tool: Mapping[str, Any]) -> Iterable[tuple[str, str
         case "accepted":
             yield "standing", f"accepted ({tool['accepted_by']})"
         case "quarantined":
-            command = f"paddock plugin accept {plugin} {shlex.quote(tool['name'])}"
+            command = f"paddock plugin accept {plugin} {shlex.quote(tool['name'])}{tenant_option(tenant)}"
             yield "standing", f"quarantined: {tool['reason']} — look at it: {command}"
         case standing:
             yield "standing", f"{standing}: {tool['reason']}" if tool["reason"] else standing
