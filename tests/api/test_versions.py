@@ -29,13 +29,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
 def test_a_plugin_is_held_at_a_version_and_let_go_again(served: Daemon, prefix: str) -> None:
     pinned = served.ask("POST", f"{prefix}/plugins/parrot/pin", {"version": "1.0.0"})
 
-    assert (pinned.status, pinned.body) == (200, {"success": True, "pinned_version": "1.0.0", "version": "1.0.0"})
+    held_at = {"success": True, "name": "parrot", "pinned_version": "1.0.0", "version": "1.0.0"}
+    assert (pinned.status, pinned.body) == (200, held_at)
     shown = served.ask("GET", "/plugins/parrot").body
     assert (shown["pinned"], shown["version"], shown["runtime"]["state"]) == ("1.0.0", "1.0.0", "running")
     held = served.ask("POST", "/plugins/parrot/rollback", {})
     assert (held.status, held.body["code"]) == (409, "plugin.pinned")
     free = served.ask("POST", f"{prefix}/plugins/parrot/pin", {"version": None}).body
-    assert free == {"success": True, "pinned_version": None, "version": "1.1.0"}
+    assert free == {"success": True, "name": "parrot", "pinned_version": None, "version": "1.1.0"}
     assert served.ask("GET", "/ledger?type=plugin.pinned").body["entries"][0]["plugin"] == "parrot"
 
 

@@ -95,7 +95,7 @@ class HealthRoutes:
                 "/reconcile",
                 self.reconcile,
                 "Reconcile installed and enabled plugins",
-                "Done: changes made by a command are in effect.",
+                "Done: what killed processes left is cleaned up, and changes made by a command are in effect.",
                 tag=_TAG,
                 access=LOCAL,
             ),
@@ -127,5 +127,6 @@ class HealthRoutes:
 
     async def reconcile(self, request: Request) -> JsonResponse[DoneJson]:
         del request
+        await self._host.plugins.lifecycle.clean_up_interrupted()
         await self._host.plugins.lifecycle.reconcile()
         return JsonResponse({"status": "done"})

@@ -30,6 +30,7 @@ Version: TypeAlias = Annotated[str, MemberConstraint(min_length=1, max_length=25
 
 class PinnedPluginJson(TypedDict):
     success: bool
+    name: str
     pinned_version: str | None
     version: Annotated[str, "The version in use."]
 
@@ -57,7 +58,9 @@ class ActivePluginsJson(TypedDict):
 
 
 class PinBody(TypedDict):
-    version: Annotated[Version | None, "An installed version; null unpins the plugin."]
+    version: NotRequired[
+        Annotated[Version | None, "An installed version; the one in use by default. Null unpins the plugin."]
+    ]
 
 
 class RollbackBody(TypedDict):
@@ -113,10 +116,17 @@ class VersionRoutes:
         ]
 
     async def pin_plugin(self, request: Request) -> JsonResponse[PinnedPluginJson]:
-        version = validated_body(request, PinBody)["version"]
-        plugin = await self._host.plugins.versions.pin(path_param(request), version, caller_of(request).principal.id)
+        body, versions = validated_body(request, PinBody), self._host.plugins.versions
+        name, by = path_param(request), caller_of(request).principal.id
+        unpin = "version" in body and body["version"] is None
+        plugin = await (versions.unpin(name, by) if unpin else versions.pin(name, body.get("version"), by))
         return JsonResponse(
-            {"success": True, "pinned_version": plugin.pinned_version, "version": plugin.current_version}
+            {
+                "success": True,
+                "name": plugin.name,
+                "pinned_version": plugin.pinned_version,
+                "version": plugin.current_version,
+            }
         )
 
     async def roll_back(self, request: Request) -> JsonResponse[RolledBackPluginJson]:

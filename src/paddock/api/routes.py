@@ -24,6 +24,7 @@ from paddock.api.knobs import KnobRoutes
 from paddock.api.ledger import LedgerRoutes
 from paddock.api.plugin_features import DefinitionRoutes, FeatureRoutes
 from paddock.api.plugin_lifecycle import ActivationRoutes, VersionRoutes
+from paddock.api.plugin_management import PluginManagementRoutes
 from paddock.api.plugins import PluginRoutes
 from paddock.api.session import SessionRoutes
 from paddock.api.unresolved_calls import UnresolvedCallRoutes
@@ -45,6 +46,7 @@ def api_routes(
         *ActivationRoutes(host).endpoints(),
         *PluginRoutes(host, shutdown.closing).endpoints(),
         *VersionRoutes(host).endpoints(),
+        *PluginManagementRoutes(host).endpoints(),
         *KnobRoutes(host).endpoints(),
         *DefinitionRoutes(host).endpoints(),
         *FeatureRoutes(host).endpoints(),

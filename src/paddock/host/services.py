@@ -24,6 +24,7 @@ from paddock.host.ledger.webhooks import WebhookService
 from paddock.host.observability.health import HostHealth
 from paddock.host.observability.metrics import Metrics
 from paddock.host.plugins.activity import ActivityReader
+from paddock.host.plugins.aliases import AliasService
 from paddock.host.plugins.config_service import ConfigService
 from paddock.host.plugins.discovery import DefinitionService
 from paddock.host.plugins.embedded_plugin import EmbeddedPlugins
@@ -54,7 +55,8 @@ class PluginServices:
     logs: PluginLogReader
     installer: InstallService
     uninstaller: UninstallService
-    versions: VersionService
+    versions: VersionService  # pin, roll back, repair
+    aliases: AliasService
     config: ConfigService
     knobs: KnobService
     definitions: DefinitionService  # the pinned definitions of servers' tools

@@ -46,6 +46,10 @@ class ApiClient:
         """Whether a daemon serves the requests; without one, calls end with this command."""
         return self._transport.has_daemon
 
+    def in_tenant(self, tenant: str) -> ApiClient:
+        """Return a client of the same host in another tenant."""
+        return ApiClient(self._transport, tenant)
+
     def get(self, path: str, *, timeout_s: float | None = RESPONSE_TIMEOUT_S, acting_as: str | None = None) -> Any:
         """Send a GET and return the response.
 
@@ -198,6 +202,18 @@ def open_client(tenant: str = DEFAULT_TENANT, *, asks_passphrase: bool = False) 
 
     with open_in_process(asks_passphrase=asks_passphrase) as transport:
         yield ApiClient(transport, tenant)
+
+
+@contextmanager
+def open_client_for_change(tenant: str = DEFAULT_TENANT) -> Generator[ApiClient, None, None]:
+    """Yield a client for a change of installed plugins; see `open_client`.
+
+    Without a daemon, what a killed command left is cleaned up first. A daemon does that itself.
+    """
+    with open_client() as client:
+        if not client.has_daemon:
+            client.post("/reconcile", timeout_s=None)
+        yield client.in_tenant(tenant)
 
 
 def running_daemon(directories: Directories | None = None, *, tenant: str = DEFAULT_TENANT) -> ApiClient | None:

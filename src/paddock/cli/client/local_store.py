@@ -52,11 +52,10 @@ def open_for_change(tenant: str = DEFAULT_TENANT) -> Generator[LocalStore, None,
 def clean_up_killed_commands(host: LocalStore) -> None:
     """Clean up what killed commands left behind."""
     from paddock.cli.client.api_client import running_daemon
-    from paddock.plugins.manage.remove import reconcile_config_entries
+    from paddock.plugins.manage.remove import clean_up_interrupted
     from paddock.plugins.store.purge import pending_purges
 
-    host.plugins.sweep()
-    reconcile_config_entries(host.plugins)
+    clean_up_interrupted(host.plugins)
     if pending_purges(host.plugins) and running_daemon(host.directories) is None:  # a daemon purges them itself
         apply_removals(host)
 

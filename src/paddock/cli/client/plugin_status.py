@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output.report import print_message, styled
 from paddock.core.action import Action
 from paddock.core.error_mapping import problem_from_dict
 from paddock.core.errors import Failed, Problem, Unavailable
+
+if TYPE_CHECKING:
+    from paddock.cli.client.api_client import ApiClient
 
 
 def wait_until_running(name: str, *, rollback_command: str = "", restart: bool = False) -> dict[str, Any] | None:
@@ -23,18 +26,29 @@ def wait_until_running(name: str, *, rollback_command: str = "", restart: bool =
     Raises:
         Unavailable: it should run, and does not.
     """
-    from paddock.cli.client.api_client import plugin_path, running_daemon
+    from paddock.cli.client.api_client import running_daemon
 
     daemon = running_daemon()
     if daemon is None:
         return None
-    plugin = daemon.get(plugin_path(name))
+    return wait_until_plugin_runs(daemon, name, rollback_command=rollback_command, restart=restart)
+
+
+def wait_until_plugin_runs(
+    client: ApiClient, name: str, *, rollback_command: str = "", restart: bool = False
+) -> dict[str, Any] | None:
+    """Wait until a changed plugin runs or is known not to; return its runtime. See `wait_until_running`."""
+    from paddock.cli.client.api_client import plugin_path
+
+    if not client.has_daemon:
+        return None
+    plugin = client.get(plugin_path(name))
     runtime: dict[str, Any] | None = plugin["runtime"]
     has_failed = runtime is not None and runtime["state"] == "failed"  # not by a person's choice
     if not plugin["enabled"] and not has_failed:
         return None
     # Also restarts a plugin that failed too often.
-    started = daemon.post(f"{plugin_path(name)}/enable" + ("?anew=1" if restart else ""))
+    started = client.post(f"{plugin_path(name)}/enable" + ("?anew=1" if restart else ""))
     if started["state"] != "running":
         raise start_failed_error(started, rollback_command)
     verb = "was started anew" if restart else "runs"

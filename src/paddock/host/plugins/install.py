@@ -33,7 +33,7 @@ from paddock.plugins.install.plan import InstallPlan, PlanAction, apply_plan, ch
 from paddock.plugins.install.request import InstallRequest, resolve_request
 from paddock.plugins.install.resolve import resolve_package
 from paddock.plugins.manage.enable import missing_configuration
-from paddock.plugins.manage.remove import reconcile_config_entries
+from paddock.plugins.manage.remove import clean_up_interrupted
 from paddock.plugins.package.stage import sweep_staging
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread, open_store_thread
@@ -215,8 +215,7 @@ class InstallService:
 
 def _prepare_plan(store: PluginStore, request: InstallRequest, job: InstallJob, staged: ExitStack) -> InstallPlan:
     """Fetch and check a package; its files stay until `staged` is closed."""
-    store.sweep()  # files left by killed commands, as before every change
-    reconcile_config_entries(store)
+    clean_up_interrupted(store)
     resolved = resolve_request(store, request)
     package = staged.enter_context(
         resolve_package(store, resolved.source, job.report_progress, resolved.choices, recorded_as=request.recorded_as)

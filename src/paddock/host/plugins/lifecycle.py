@@ -18,6 +18,7 @@ from paddock.host.plugins.reconciler import Reconciler
 from paddock.host.plugins.uninstall import UninstallCleanup
 from paddock.manifest.capability import Capability
 from paddock.plugins.manage.enable import disable, enable
+from paddock.plugins.manage.remove import clean_up_interrupted
 from paddock.plugins.store.thread import StoreThread
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.supervisor import Supervisor
@@ -106,6 +107,10 @@ class PluginLifecycle:
         await self._reconciler.reconcile()
         await self._reconciler.stop_unwanted(plugin.name, tenant)
         return {"name": plugin.name, "version": plugin.current_version, "state": "disabled"}
+
+    async def clean_up_interrupted(self) -> None:
+        """Clean up the files and the configuration that a killed process left behind."""
+        await self._store.run(clean_up_interrupted)
 
     async def reconcile(self) -> None:
         """Apply rows that a command changed. The changes are in effect when this returns."""

@@ -46,29 +46,38 @@ class UninstallService:
         self._store = store
         self._apply_change = apply_change
 
-    async def uninstall(self, name: str, by: PrincipalId) -> UninstallResult:
-        """Remove a plugin with all its data, even if it is pinned.
+    async def check_removable(self, name: str, *, force: bool) -> str:
+        """Return the plugin's own name if it may be removed.
 
         Raises:
             NotFound: it is not installed.
+            Conflict: it is pinned, and `force` is not given.
         """
-        row = await self._store.run(lambda store: remove.uninstall(store, name, force=True), DEFAULT_TENANT, by=by)
+        return (await self._store.run(lambda store: remove.check_removable(store, name, force=force))).name
+
+    async def uninstall(self, name: str, by: PrincipalId, *, force: bool) -> UninstallResult:
+        """Remove a plugin with all its data.
+
+        Raises:
+            NotFound: it is not installed.
+            Conflict: it is pinned, and `force` is not given.
+        """
+        row = await self._store.run(lambda store: remove.uninstall(store, name, force=force), DEFAULT_TENANT, by=by)
         await self._wait_applied()
         return UninstallResult(row.name, row.name in await self._store.run(purge.pending_purges))
 
-    async def uninstall_version(self, name: str, version: str, by: PrincipalId) -> None:
-        """Remove one version and keep the others.
+    async def uninstall_version(self, name: str, version: str, by: PrincipalId, *, force: bool = False) -> str:
+        """Remove one version and keep the others; returns the plugin's own name.
 
         Raises:
             NotFound: the plugin or that version is not installed.
-            Conflict: it is the version in use, or pinned.
+            Conflict: it is the version in use, or it is pinned and `force` is not given.
         """
-
-        def remove_version(store: PluginStore) -> None:
-            remove.uninstall_version(store, name, version)
-
-        await self._store.run(remove_version, DEFAULT_TENANT, by=by)
+        row = await self._store.run(
+            lambda store: remove.uninstall_version(store, name, version, force=force), DEFAULT_TENANT, by=by
+        )
         await self._wait_applied()
+        return row.plugin
 
     async def _wait_applied(self) -> None:
         # It is already uninstalled; the host cleans up within seconds by itself, and this only makes it sooner.

@@ -1,4 +1,4 @@
-"""Version management of installed plugins while the host runs: history, pinning and rollback.
+"""Version management of installed plugins while the host runs: history, pinning, rollback and repair.
 
 Plugins are installed for all tenants, so this is for operators of the host.
 """
@@ -6,16 +6,19 @@ Plugins are installed for all tenants, so this is for operators of the host.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from paddock.core.errors import Conflict
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
 from paddock.manifest.capability import Capability
 from paddock.plugins.install.consent_screen import ConsentScreen, rollback_screen
+from paddock.plugins.manage.repair import repair_plugin
 from paddock.plugins.manage.version_history import VersionHistory, load_version_history
+from paddock.plugins.store.lookup import require_plugin
 from paddock.plugins.store.rows import PluginRow, VersionRow
 from paddock.plugins.store.store import PluginStore
-from paddock.plugins.store.thread import StoreThread
+from paddock.plugins.store.thread import StoreThread, open_store_thread
 from paddock.plugins.store.versions import find_rollback_target, pin_version, roll_back, unpin_version
 
 
@@ -28,18 +31,33 @@ class RollbackPreview(NamedTuple):
     new: tuple[Capability, ...]  # requested capabilities that are no longer granted
 
 
+class RepairedPlugin(NamedTuple):
+    """A plugin whose modified versions were restored."""
+
+    plugin: PluginRow
+    restored: tuple[str, ...]  # the versions that had been modified
+
+
 class VersionService:
-    """Moves plugins between their installed versions.
+    """Moves plugins between their installed versions, and restores the files of modified ones.
 
     Args:
         store: The plugin store.
         views: The plugin store, for reads.
+        open_store: Opens the plugin store anew, for work that takes long.
         apply_change: Reconciles a plugin, and returns when that is done.
     """
 
-    def __init__(self, store: StoreThread, views: StoreThread, apply_change: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        store: StoreThread,
+        views: StoreThread,
+        open_store: Callable[[], AbstractContextManager[PluginStore]],
+        apply_change: Callable[[str], Awaitable[None]],
+    ) -> None:
         self._store = store
         self._views = views
+        self._open_store = open_store
         self._apply_change = apply_change
 
     async def history(self, name: str) -> VersionHistory:
@@ -64,14 +82,34 @@ class VersionService:
         return await self._views.run(preview)
 
     async def pin(self, name: str, version: str | None, by: PrincipalId) -> PluginRow:
-        """Pin a plugin to a version; None unpins it. See `plugins/store/versions.py` for what it raises."""
-
-        def set_pin(store: PluginStore) -> PluginRow:
-            return unpin_version(store, name) if version is None else pin_version(store, name, version)
-
-        row = await self._store.run(set_pin, DEFAULT_TENANT, by=by)
+        """Pin a plugin to a version, by default the one in use. See `pin_version` for what it raises."""
+        row = await self._store.run(lambda store: pin_version(store, name, version), DEFAULT_TENANT, by=by)
         await self._apply_change(row.name)
         return row
+
+    async def unpin(self, name: str, by: PrincipalId) -> PluginRow:
+        """Unpin a plugin. See `unpin_version` for what it raises."""
+        row = await self._store.run(lambda store: unpin_version(store, name), DEFAULT_TENANT, by=by)
+        await self._apply_change(row.name)
+        return row
+
+    async def repair(self, name: str, by: PrincipalId) -> RepairedPlugin:
+        """Restore every version of a plugin whose files or environment changed, and start it again if it was rejected.
+
+        Raises:
+            NotFound: it is not installed.
+            PaddockError: see `repair_plugin`.
+        """
+
+        def restore(store: PluginStore) -> RepairedPlugin:
+            plugin = store.database.read(lambda tx: require_plugin(tx, name))
+            return RepairedPlugin(plugin, tuple(row.version for row in repair_plugin(store, plugin.name)))
+
+        # On a thread of its own: an environment is rebuilt from a registry, and plugins start meanwhile.
+        async with open_store_thread(self._open_store) as thread:
+            repaired = await thread.run(restore, DEFAULT_TENANT, by=by)
+        await self._apply_change(repaired.plugin.name)
+        return repaired
 
     async def rollback(
         self,

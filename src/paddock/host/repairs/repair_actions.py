@@ -6,14 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from paddock.core.errors import Conflict, Unreachable
-from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
+from paddock.core.ids import PrincipalId, Tenant
 from paddock.host.ledger.webhooks import WebhookService
 from paddock.host.plugins.lifecycle import PluginLifecycle
 from paddock.host.plugins.versions import VersionService
 from paddock.host.repairs.repair import Repair
 from paddock.host.secrets.secret_service import SecretService
-from paddock.plugins.manage.repair import repair_plugin
-from paddock.plugins.store.thread import StoreThread
 
 ActionHandler: TypeAlias = Callable[[Tenant, str, PrincipalId], Awaitable[None]]
 """Performs an action on a subject of a tenant, on behalf of a principal."""
@@ -23,22 +21,19 @@ class RepairActions:
     """Performs repair actions.
 
     Args:
-        store: The plugin store.
-        lifecycle: Starts plugins and applies changes to them.
-        versions: Moves plugins between versions.
+        lifecycle: Starts plugins.
+        versions: Moves plugins between versions, and restores their files.
         webhooks: Manages webhooks.
         secrets: Rotates the wrapping key.
     """
 
     def __init__(
         self,
-        store: StoreThread,
         lifecycle: PluginLifecycle,
         versions: VersionService,
         webhooks: WebhookService,
         secrets: SecretService,
     ) -> None:
-        self._store = store
         self._lifecycle = lifecycle
         self._versions = versions
         self._webhooks = webhooks
@@ -69,11 +64,10 @@ class RepairActions:
 
     async def restore(self, _tenant: Tenant, plugin: str, by: PrincipalId) -> None:
         """Restore every version of a plugin whose files or environment changed, and start it again."""
-        await self._store.run(lambda store: repair_plugin(store, plugin), DEFAULT_TENANT, by=by)
-        await self._lifecycle.apply_version_change(plugin)
+        await self._versions.repair(plugin, by)
 
     async def _unpin(self, _tenant: Tenant, plugin: str, by: PrincipalId) -> None:
-        await self._versions.pin(plugin, None, by)
+        await self._versions.unpin(plugin, by)
 
     async def _enable(self, tenant: Tenant, plugin: str, by: PrincipalId) -> None:
         await self._lifecycle.enable(plugin, tenant=tenant, by=by)

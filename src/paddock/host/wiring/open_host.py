@@ -21,7 +21,7 @@ from paddock.capabilities.authorization import PolicyCheck
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.errors import StoreUnavailable
+from paddock.core.errors import PaddockError, StoreUnavailable
 from paddock.core.tasks import scoped_tasks
 from paddock.gate.admission.call_limits import CallLimits
 from paddock.gate.admission.quotas import open_quotas
@@ -48,6 +48,7 @@ from paddock.host.observability.call_observers import CallLogger, open_span_expo
 from paddock.host.observability.health import HostHealth
 from paddock.host.observability.metrics import Metrics
 from paddock.host.plugins.activity import ActivityReader
+from paddock.host.plugins.aliases import AliasService
 from paddock.host.plugins.capability_services import open_capability_services
 from paddock.host.plugins.config_service import ConfigService
 from paddock.host.plugins.discovery import DefinitionService
@@ -277,7 +278,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 logs=PluginLogReader(views, logs),
                 installer=installer,
                 uninstaller=UninstallService(store, lifecycle.reconcile),
-                versions=VersionService(store, views, lifecycle.apply_version_change),
+                versions=VersionService(store, views, open_store, lifecycle.apply_version_change),
+                aliases=AliasService(store, lifecycle.reconcile),
                 config=ConfigService(store, views, reconciler, keys, environ),
                 knobs=KnobService(store, views, supervisor, reconciler, preparer),
                 definitions=definitions,
@@ -333,7 +335,6 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                     observability.health,
                     HostProbe(directories.data, warden.mechanisms, tasks, clock),
                     gate.catalogue,
-                    store=store,
                     views=views,
                     keys=keys,
                     environ=environ,
@@ -350,6 +351,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 if config.role == "daemon":
                     await node.current_run()
                 await node.end_dead_runs()
+            if config.role == "daemon":
+                with suppress(PaddockError, OSError):  # a full disk must not keep a host from starting
+                    await lifecycle.clean_up_interrupted()
             await reconciler.reconcile()
             tasks.start_soon(reconciler.run_forever)
             tasks.start_soon(active_policy.run_forever)

@@ -64,7 +64,6 @@ def build_repairs(
     host_probe: HostProbe,
     catalogue: Callable[[Tenant], Catalogue],
     *,
-    store: StoreThread,
     views: StoreThread,
     keys: WrappingKeys,
     environ: Mapping[str, str],
@@ -72,5 +71,5 @@ def build_repairs(
 ) -> RepairService:
     """Build the detection of repairs and the actions behind them."""
     facts = FactCollector(views, plugins.processes, catalogue, health, host_probe, keys, environ, clock)
-    actions = RepairActions(store, plugins.lifecycle, plugins.versions, webhooks, secrets)
+    actions = RepairActions(plugins.lifecycle, plugins.versions, webhooks, secrets)
     return RepairService(facts, actions, views)

@@ -123,6 +123,12 @@ def uninstall_version(store: PluginStore, name: str, version: str, *, force: boo
     return row
 
 
+def clean_up_interrupted(store: PluginStore) -> None:
+    """Clean up what a killed process left: files without rows, and a configuration that differs from the rows."""
+    store.sweep()
+    reconcile_config_entries(store)
+
+
 def reconcile_config_entries(store: PluginStore) -> None:
     """Bring local.toml in line with the rows where a killed command left it behind."""
     # Under the lock: an install in progress has its rows and not yet its entry.

@@ -143,6 +143,17 @@ def load_schema(schema: Schema | None, root: Path) -> Any:
     return schema if schema is not None else {}
 
 
+def check_alias(alias: str) -> None:
+    """Raise unless a plugin may have this alias.
+
+    Raises:
+        OperatorError: it is not a valid name.
+    """
+    problem = plugin_name_problem(alias)
+    if problem:
+        raise OperatorError(f"the alias {problem[0]}", code="alias.name", hint=problem[1])
+
+
 def add_alias(store: PluginStore, alias: str, name: str) -> str:
     """Add an alias for a plugin, and return the plugin's own name.
 
@@ -151,9 +162,7 @@ def add_alias(store: PluginStore, alias: str, name: str) -> str:
         Conflict: a plugin has that name itself.
         OperatorError: the alias is not a valid name.
     """
-    problem = plugin_name_problem(alias)
-    if problem:
-        raise OperatorError(f"the alias {problem[0]}", code="alias.name", hint=problem[1])
+    check_alias(alias)
 
     def unit(tx: Transaction) -> str:
         if find_plugin(tx, alias):

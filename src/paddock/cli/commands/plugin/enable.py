@@ -18,6 +18,7 @@ from paddock.cli.output.report import print_json, print_message, print_problems,
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
+    from paddock.cli.client.api_client import ApiClient
     from paddock.manifest.capability import Capability
 
 MAX_TOOL_NAMES = 12
@@ -35,13 +36,15 @@ def _report_done(as_json: bool, message: str, **facts: object) -> None:
         print_message(f"{styled('✓', 'green')} {message}")
 
 
-def _report_restart(as_json: bool, message: str, *, name: str, restart: bool = False, **facts: object) -> None:
+def _report_restart(
+    client: ApiClient, as_json: bool, message: str, *, name: str, restart: bool = False, **facts: object
+) -> None:
     """Report a change after which the plugin may run differently, and wait for a running daemon to apply it."""
-    from paddock.cli.client.plugin_status import wait_until_running
+    from paddock.cli.client.plugin_status import wait_until_plugin_runs
 
     if not as_json:
         _report_done(False, message)
-    runtime = wait_until_running(name, restart=restart)
+    runtime = wait_until_plugin_runs(client, name, restart=restart)
     if as_json:
         print_json({"name": name, **facts} | ({"runtime": runtime} if runtime else {}))
 
@@ -189,19 +192,14 @@ def disable(name: str, *, tenant: str, as_json: bool) -> None:
 @options.as_json
 def pin(name: str, version: str | None, *, off: bool, as_json: bool) -> None:
     """Pin a plugin to a version: upgrades do not change it."""
-    from paddock.cli.client.local_store import open_for_change
-    from paddock.plugins.store import versions
+    from paddock.cli.client.api_client import open_client_for_change, plugin_path
 
-    with open_for_change() as host:
-        plugin = (
-            versions.unpin_version(host.plugins, name) if off else versions.pin_version(host.plugins, name, version)
-        )
-    message = (
-        f"{plugin.name} may move again; {plugin.current_version} is in use"
-        if off
-        else f"pinned {plugin.name} to {plugin.current_version}"
-    )
-    _report_restart(as_json, message, name=plugin.name, pinned=plugin.pinned_version, version=plugin.current_version)
+    body = {"version": None} if off else {} if version is None else {"version": version}
+    with open_client_for_change() as client:
+        pinned = client.post(f"{plugin_path(name)}/pin", body, timeout_s=None)
+        plugin, used = pinned["name"], pinned["version"]
+        message = f"{plugin} may move again; {used} is in use" if off else f"pinned {plugin} to {used}"
+        _report_restart(client, as_json, message, name=plugin, pinned=pinned["pinned_version"], version=used)
 
 
 @command("repair", examples=["paddock plugin repair notes"])
@@ -212,18 +210,20 @@ def repair(name: str, *, as_json: bool) -> None:
 
     A running daemon restarts the plugin with the restored files.
     """
-    from paddock.cli.client.local_store import open_for_change
+    from paddock.cli.client.api_client import open_client_for_change, plugin_path
     from paddock.cli.output.status_line import ProgressLine
-    from paddock.plugins.manage.repair import repair_plugin
-    from paddock.plugins.store.lookup import require_plugin
+    from paddock.plugins.package.extract import InstallProgress
 
-    with open_for_change() as host, ProgressLine() as line:
-        plugin = host.plugins.database.read(lambda tx: require_plugin(tx, name))
-        restored = repair_plugin(host.plugins, name, line.callback)
-    versions = [row.version for row in restored]
-    message = f"restored {name} {', '.join(versions)}" if restored else f"{name} was not modified"
-    # A running process may have loaded the modified files.
-    _report_restart(as_json, message, name=plugin.name, restart=plugin.current_version in versions, restored=versions)
+    with open_client_for_change() as client:
+        with ProgressLine() as line:
+            if line.callback is not None:
+                line.callback(InstallProgress(f"restoring {name}"))
+            repaired = client.post(f"{plugin_path(name)}/repair", timeout_s=None)
+        restored = repaired["restored"]
+        message = f"restored {name} {', '.join(restored)}" if restored else f"{name} was not modified"
+        # A running process may have loaded the modified files.
+        restart = repaired["version"] in restored
+        _report_restart(client, as_json, message, name=repaired["name"], restart=restart, restored=restored)
 
 
 @command("alias", examples=["paddock plugin alias counter slow-count"])
@@ -233,15 +233,17 @@ def repair(name: str, *, as_json: bool) -> None:
 @options.as_json
 def alias(other: str, name: str | None, *, remove: bool, as_json: bool) -> None:
     """Add or remove an alias of a plugin."""
-    from paddock.cli.client.local_store import open_for_change
-    from paddock.plugins.store import lookup
+    from paddock.cli.client.api_client import open_client_for_change, path_segment
+    from paddock.plugins.store.lookup import check_alias
 
     if remove == (name is not None):
         raise click.BadParameter("give the plugin's name, or --remove")
-    with open_for_change() as host:
+    check_alias(other)
+    path = f"/aliases/{path_segment(other)}"
+    with open_client_for_change() as client:
         if name is None:
-            lookup.remove_alias(host.plugins, other)
+            client.delete(path)
             _report_done(as_json, f"forgot {other}", alias=other, removed=True)
         else:
-            target = lookup.add_alias(host.plugins, other, name)
+            target = client.put(path, {"plugin": name})["plugin"]
             _report_done(as_json, f"{other} stands for {target}", alias=other, name=target)

@@ -17,28 +17,21 @@ from paddock.cli.output.report import print_json, print_message, styled
 @options.as_json
 def remove(name: str, *, version: str | None, force: bool, yes: bool, as_json: bool) -> None:
     """Remove a plugin with all its versions, files, grants, data and configuration."""
-    from paddock.cli.client.local_store import apply_removals, clean_up_killed_commands, open_for_read
+    from paddock.cli.client.api_client import open_client_for_change, plugin_path
     from paddock.cli.output.consent_prompt import confirm
-    from paddock.plugins.manage import remove as removal
-    from paddock.plugins.store.purge import pending_purges
 
     retype = f"paddock plugin remove {name}" + (f" --version {version}" if version else "")
     subject = f"version {version} of {name}" if version else f"{name} with all its versions, data and configuration"
-    with open_for_read() as host:
-        clean_up_killed_commands(host)
-        removal.check_removable(host.plugins, name, force=force or version is not None)
+    path, body = f"{plugin_path(name)}/remove", {"force": force} | ({"version": version} if version else {})
+    with open_client_for_change() as client:
+        client.post(path, body | {"dry_run": True})  # nobody is asked about what cannot be removed
         confirm(f"Remove {subject}?", yes=yes, retype=retype)
-        if version is not None:
-            removal.uninstall_version(host.plugins, name, version, force=force)
-            removed = name
-        else:
-            removed = removal.uninstall(host.plugins, name, force=force).name
-        apply_removals(host)
-        purge_pending = version is None and removed in pending_purges(host.plugins)
+        removed = client.post(path, body)
+    plugin, purge_pending = removed["name"], removed["purge_pending"]
     if as_json:
-        print_json({"name": removed, "action": "uninstalled", "version": version, "leaving": purge_pending})
+        print_json({"name": plugin, "action": "uninstalled", "version": version, "leaving": purge_pending})
     if purge_pending:
-        print_message(f"{styled('✓', 'green')} removed {removed} with all its versions and configuration")
+        print_message(f"{styled('✓', 'green')} removed {plugin} with all its versions and configuration")
         print_message(
             f"  {styled('→', 'dim')} its data will be dropped when its last call has ended; the daemon sees to that"
         )

@@ -63,14 +63,13 @@ class VersionPages:
 
     async def pin(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
-        version = form.last_text("version") or None
+        version, versions = form.last_text("version"), self._host.plugins.versions
+        name, by = path_param(request), context.principal.id
         try:
-            plugin = await self._host.plugins.versions.pin(path_param(request), version, context.principal.id)
+            plugin = await (versions.pin(name, version, by) if version else versions.unpin(name, by))
         except NeedsConsent:
             # The rollback page asks for the missing consent; then it can be pinned.
-            return RedirectResponse(
-                f"{plugin_path(path_param(request), 'versions/rollback')}?to={quote(version or '')}", 303
-            )
+            return RedirectResponse(f"{plugin_path(path_param(request), 'versions/rollback')}?to={quote(version)}", 303)
         except PaddockError as error:
             return await self._render(request, error)
         return redirect_with_flash(plugin_path(plugin.name, "versions"), "pinned" if version else "unpinned")
@@ -156,6 +155,6 @@ class VersionPages:
             problem = Problem("confirm", "That is not its name", f"Type {history.plugin.name} to remove it")
             return self._render_uninstall(request, history, typed=typed, problem=problem)
         removed = await self._host.plugins.uninstaller.uninstall(
-            history.plugin.name, require_interactive_person(context.principal).id
+            history.plugin.name, require_interactive_person(context.principal).id, force=True
         )
         return redirect_with_flash("/plugins", "uninstalled_leaving" if removed.purge_pending else "uninstalled")
