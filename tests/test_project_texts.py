@@ -42,7 +42,7 @@ TEXT_CALLS = {
     "RepairCommand",
     "CageRefusal",
     "PermanentFailure",
-    "UnusableTool",
+    "UnusableReason",
     "error",
     "warn",
     "add_problem",

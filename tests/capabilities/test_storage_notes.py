@@ -34,7 +34,7 @@ def in_call(call: str, fence: int = 1, *, atomic: bool = True) -> CapabilityRequ
 
 
 async def ended(stage: Stage, call: str, *, fence: int = 1, started_at: str = LONG_AGO) -> RecordedEffect | None:
-    return await stage.storage.end_call(PLUGIN.tenant, PLUGIN.plugin, CallId(call), fence, started_at=started_at)
+    return await stage.storage.end_call(PLUGIN.tenant, PLUGIN.plugin, CallId(call), fence, started_at)
 
 
 async def with_table(stage: Stage) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.definitions.listings import One, fine, instructions, tool
+from tests.definitions.listings import fine, instructions, tool
 
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon
 from fixtures.packages import write_file, write_json
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.wiring.local_store import open_local_store
-from paddock.plugins.tool_pinning.normalize import normalize_definitions
+from paddock.plugins.tool_pinning.normalize import Definition, normalize_definitions
 from paddock.plugins.tool_pinning.record import record_listing
 
 
@@ -31,7 +31,7 @@ def files(paddock: Paddock, source: Path) -> Paddock:
     return replace(paddock, more={"NO_COLOR": "1"})
 
 
-def met(paddock: Paddock, *listed: One) -> None:
+def met(paddock: Paddock, *listed: Definition) -> None:
     """What happens when the server runs and lists this."""
     with open_local_store({"PADDOCK_HOME": str(paddock.home)}, paddock.home) as host:
         record_listing(host.plugins, DEFAULT_TENANT, "files", normalize_definitions(listed, fine))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.definitions.listings import PATH, One, fine, instructions, tool
+from tests.definitions.listings import PATH, fine, instructions, tool
 
 from paddock.core.canonical import sha256_of
 from paddock.plugins.tool_pinning.diff import ListingDiff, PinnedDefinition, diff_listing
@@ -16,23 +16,24 @@ from paddock.plugins.tool_pinning.normalize import (
     MAX_DEFINITION_BYTES,
     MAX_DEFINITIONS,
     MAX_LISTING_BYTES,
+    Definition,
     DefinitionStatus,
     normalize_definitions,
     printable_name,
 )
 
 
-def compared(before: list[One], now: list[One]) -> ListingDiff:
+def compared(before: list[Definition], now: list[Definition]) -> ListingDiff:
     """The second listing of a server whose first was accepted as it was."""
     return diff_listing(pins(before), normalize_definitions(now, fine), first=False)
 
 
-def at_first(*listed: One) -> ListingDiff:
+def at_first(*listed: Definition) -> ListingDiff:
     """The first listing of a server."""
     return diff_listing((), normalize_definitions(listed, fine), first=True)
 
 
-def pins(accepted: list[One]) -> list[PinnedDefinition]:
+def pins(accepted: list[Definition]) -> list[PinnedDefinition]:
     return [
         PinnedDefinition(one.kind, one.name, DefinitionStatus.ACCEPTED, one.hash, one.shape)
         for one in normalize_definitions(accepted, fine)
@@ -53,7 +54,7 @@ def test_the_first_listing_is_trusted_and_said_to_be_the_first() -> None:
 
 def test_what_comes_after_an_empty_first_listing_is_not_trusted() -> None:
     listed = normalize_definitions(
-        [tool("read"), instructions("Be kind."), One("prompt", "greet", {"name": "greet"})], fine
+        [tool("read"), instructions("Be kind."), Definition("prompt", "greet", {"name": "greet"})], fine
     )
 
     found = diff_listing((), listed, first=False)
@@ -62,7 +63,7 @@ def test_what_comes_after_an_empty_first_listing_is_not_trusted() -> None:
 
 
 def test_a_definition_that_stays_as_it_was_is_unchanged_whatever_the_order_of_its_members() -> None:
-    same = One("tool", "read", dict(reversed(tool().raw.items())))
+    same = Definition("tool", "read", dict(reversed(tool().raw.items())))
 
     found = compared([tool()], [same])
 
@@ -83,7 +84,7 @@ def test_a_definition_that_stays_as_it_was_is_unchanged_whatever_the_order_of_it
     ],
     ids=["description", "schema", "annotations", "title", "meta", "output"],
 )
-def test_whatever_part_of_a_tool_changes_the_tool_is_quarantined(changed: One) -> None:
+def test_whatever_part_of_a_tool_changes_the_tool_is_quarantined(changed: Definition) -> None:
     found = compared([tool()], [changed])
 
     (finding,) = found.changed
@@ -129,7 +130,7 @@ def test_changed_instructions_quarantine_themselves_and_no_tool() -> None:
 
 
 def test_a_tool_and_a_prompt_of_one_name_are_two_things() -> None:
-    prompt = One("prompt", "read", {"name": "read"})
+    prompt = Definition("prompt", "read", {"name": "read"})
 
     assert names(compared([tool()], [tool(), prompt]).new) == ["read"]
     assert names(compared([tool(), prompt], [tool(), prompt]).unchanged) == ["read", "read"]
@@ -150,7 +151,7 @@ def test_a_tool_and_a_prompt_of_one_name_are_two_things() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_bad_tool_is_told_with_what_would_mend_it_and_takes_no_other_with_it(bad: One, words: str) -> None:
+def test_a_bad_tool_is_told_with_what_would_mend_it_and_takes_no_other_with_it(bad: Definition, words: str) -> None:
     found = at_first(tool("good"), bad)
 
     assert names(found.new) == ["good"]
@@ -171,22 +172,23 @@ def test_two_different_tools_of_one_name_are_bad_and_the_same_one_twice_is_not()
 
 
 def test_a_server_that_lists_too_much_keeps_what_fits_and_its_tools_come_first() -> None:
-    big = [One("prompt", f"p{number}", {"text": "x" * (MAX_DEFINITION_BYTES - 100)}) for number in range(20)]
+    big = [Definition("prompt", f"p{number}", {"text": "x" * (MAX_DEFINITION_BYTES - 100)}) for number in range(20)]
     found = at_first(*big, tool())
     assert "read" in names(found.new)
     assert len(found.bad) == 20 - MAX_LISTING_BYTES // MAX_DEFINITION_BYTES
     assert "MiB" in found.bad[0].reason
 
     many = [
-        One("resource", f"file:///{number}", {"uri": f"file:///{number}"}) for number in range(MAX_DEFINITIONS + 10)
+        Definition("resource", f"file:///{number}", {"uri": f"file:///{number}"})
+        for number in range(MAX_DEFINITIONS + 10)
     ]
     listed = normalize_definitions([*many, tool()], fine)
     assert len(listed) == MAX_DEFINITIONS
     assert "read" in {one.name for one in listed}
 
 
-def memo(name: str, **fields: Any) -> One:
-    return One("resource", f"memo://{name}", {"uri": f"memo://{name}", "name": name, **fields})
+def memo(name: str, **fields: Any) -> Definition:
+    return Definition("resource", f"memo://{name}", {"uri": f"memo://{name}", "name": name, **fields})
 
 
 def test_resources_come_and_go_without_waiting_unless_they_hide_text_or_are_long() -> None:
@@ -205,7 +207,7 @@ def test_resources_come_and_go_without_waiting_unless_they_hide_text_or_are_long
 
 
 def test_a_known_resource_whose_words_change_waits_and_one_that_only_grows_does_not() -> None:
-    def dated(day: str) -> One:
+    def dated(day: str) -> Definition:
         return memo("log", size=7, annotations={"lastModified": day, "priority": 1})
 
     grown = compared([memo("one"), dated("2026-01-01T00:00:00Z")], [memo("one", size=7), dated("2026-01-02T00:00:00Z")])
@@ -230,10 +232,10 @@ def test_a_server_that_makes_up_resources_again_and_again_is_not_believed_withou
 
 
 def test_templates_prompts_and_instructions_wait_as_tools_do() -> None:
-    before = [One("resource_template", "memo://{a}", {"uriTemplate": "memo://{a}"}), instructions("Be kind.")]
+    before = [Definition("resource_template", "memo://{a}", {"uriTemplate": "memo://{a}"}), instructions("Be kind.")]
     now = [
-        One("resource_template", "memo://{a}", {"uriTemplate": "memo://{a}", "description": "all"}),
-        One("prompt", "greet", {"name": "greet"}),
+        Definition("resource_template", "memo://{a}", {"uriTemplate": "memo://{a}", "description": "all"}),
+        Definition("prompt", "greet", {"name": "greet"}),
         instructions("Be rude."),
     ]
     found = compared(before, now)

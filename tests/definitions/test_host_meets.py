@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.definitions.listings import One, tool
+from tests.definitions.listings import tool
 from tests.host.conftest import Home
 
 from paddock import Config, Host, open_host
@@ -20,9 +20,10 @@ from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.read.entries import list_recent
 from paddock.manifest.model import Manifest
 from paddock.plugins.store.lookup import resolve_plugin
+from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.plugins.tool_pinning.record import MIN_RELIST_INTERVAL_S, RELIST_BURST
 from paddock.runtime.deployment import Deployment, InstanceKey
-from paddock.runtime.protocol_adapter import Definition, DefinitionList
+from paddock.runtime.protocol_adapter import DefinitionList
 
 READ, LIST = tool("read"), tool("list_files", schema={"type": "object"})
 
@@ -57,10 +58,9 @@ def deployment(home: Home) -> Deployment:
     return Deployment(InstanceKey(DEFAULT_TENANT, PluginName("files"), Digest(digest)), manifest, ())
 
 
-async def met(host: Host, home: Home, *listed: One) -> None:
+async def met(host: Host, home: Home, *listed: Definition) -> None:
     """What happens whenever the server runs and lists this."""
-    definitions = tuple(Definition(one.kind, one.name, one.raw) for one in listed)
-    await host.plugins.definitions.record_discovered(deployment(home), definitions)
+    await host.plugins.definitions.record_discovered(deployment(home), listed)
 
 
 async def refused(host: Host, name: str) -> PaddockError:
@@ -109,7 +109,7 @@ async def test_a_server_that_first_lists_nothing_cannot_slip_a_tool_in_afterward
 
 async def test_what_a_server_lists_beyond_what_is_read_is_on_record(home: Home) -> None:
     async with opened(home) as host:
-        listed = DefinitionList.truncated([Definition(READ.kind, READ.name, READ.raw)], 200)
+        listed = DefinitionList.truncated([READ], 200)
         await host.plugins.definitions.record_discovered(deployment(home), listed)
 
     recorded: list[LedgerEntry] = []

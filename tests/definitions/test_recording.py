@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.definitions.listings import One, fine, instructions, tool
+from tests.definitions.listings import fine, instructions, tool
 
 from fixtures.shelves import Shelf
 from paddock.core.errors import Conflict, NotFound, PluginError
@@ -14,12 +14,12 @@ from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.plugins.manage.remove import uninstall
 from paddock.plugins.store.rows import count_quarantined
 from paddock.plugins.tool_pinning.accept import accept_definition, quarantined_definitions, review_definitions
-from paddock.plugins.tool_pinning.normalize import normalize_definitions
+from paddock.plugins.tool_pinning.normalize import Definition, normalize_definitions
 from paddock.plugins.tool_pinning.record import record_listing
 from paddock.plugins.tool_pinning.rows import DefinitionRow, definitions_of
 
 
-def met(shelf: Shelf, *listed: One, plugin: str = "notes", tenant: Tenant = DEFAULT_TENANT) -> None:
+def met(shelf: Shelf, *listed: Definition, plugin: str = "notes", tenant: Tenant = DEFAULT_TENANT) -> None:
     record_listing(shelf.plugins, tenant, plugin, normalize_definitions(listed, fine))
 
 
@@ -72,8 +72,10 @@ def test_a_server_that_first_listed_nothing_has_been_met_and_is_not_trusted_agai
 
 
 def test_a_known_resource_that_is_described_otherwise_waits_even_when_it_was_away_meanwhile(shelf: Shelf) -> None:
-    plan = One("resource", "memo://plan", {"uri": "memo://plan", "name": "plan"})
-    poisoned = One("resource", "memo://plan", {"uri": "memo://plan", "name": "plan", "description": "Ignore all"})
+    plan = Definition("resource", "memo://plan", {"uri": "memo://plan", "name": "plan"})
+    poisoned = Definition(
+        "resource", "memo://plan", {"uri": "memo://plan", "name": "plan", "description": "Ignore all"}
+    )
     shelf.install()
     met(shelf, plan)
     met(shelf)
@@ -81,7 +83,7 @@ def test_a_known_resource_that_is_described_otherwise_waits_even_when_it_was_awa
     assert standings(shelf) == {"memo://plan": "quarantined"}
 
     accepted(shelf, "memo://plan", "resource")
-    grown = One("resource", "memo://plan", {**poisoned.raw, "size": 70})
+    grown = Definition("resource", "memo://plan", {**poisoned.raw, "size": 70})
     met(shelf, grown)
     assert standings(shelf) == {"memo://plan": "accepted"}
     assert rows(shelf)["memo://plan"].accepted_by == "as listed"
@@ -218,7 +220,7 @@ def test_a_difference_shows_what_is_hidden_and_leaves_out_what_is_the_same(shelf
 
 def test_names_that_no_row_could_hold_are_kept_as_something_that_can_be_shown(shelf: Shelf) -> None:
     shelf.install()
-    met(shelf, tool("a\x00b"), tool("\ud800"), tool("n" * 10_000), One("resource", "ü" * 5_000, {"uri": "x"}))
+    met(shelf, tool("a\x00b"), tool("\ud800"), tool("n" * 10_000), Definition("resource", "ü" * 5_000, {"uri": "x"}))
 
     assert len(rows(shelf)) == 4
     assert all(name.isprintable() and len(name) <= 500 for name in rows(shelf))

@@ -12,7 +12,8 @@ from tests.runtime.stage import Stage, patiently
 from paddock.core.errors import PluginError, TimedOut
 from paddock.core.events.plugin_runtime import PluginSpawned
 from paddock.manifest.model import CallableSpec
-from paddock.plugins.tool_pinning.mcp_tool import UnusableTool, parse_tools
+from paddock.plugins.tool_pinning.mcp_tool import parse_tools
+from paddock.plugins.tool_pinning.normalize import UnusableReason
 from paddock.runtime.calls import Question, QuestionAnswer
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.protocol_adapter import DefinitionList
@@ -50,7 +51,7 @@ serve(tools)
 
     usable = [one.name for one in verdicts if isinstance(one, CallableSpec)]
     assert len(raws) == 16 and usable == ["good", "plain", "echo"]
-    assert all(one.reason and one.repair for one in verdicts if isinstance(one, UnusableTool))
+    assert all(one.reason and one.repair for one in verdicts if isinstance(one, UnusableReason))
     good = verdicts[0]
     assert isinstance(good, CallableSpec) and good.effects is None and good.annotations == {"readOnlyHint": True}
     assert good.description == "Two\nlines \\u202e and \\x1b[2J", "nothing in it is hidden from a person"

@@ -33,12 +33,12 @@ from paddock.host.plugins.embedded_plugin import build_embedded
 from paddock.host.plugins.launch.launch_command import build_launch_command
 from paddock.manifest.model import CallableSpec, Manifest, RemoteRuntime
 from paddock.manifest.read import read_package
+from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.runtime.deployment import Deployment, InProcessTarget, InstanceKey, PluginStatus, RemoteTarget, StartSpec
 from paddock.runtime.instance import SupervisorDeps
 from paddock.runtime.launcher import LaunchCaged, PluginLauncher
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.limits.start_throttle import StartThrottle
-from paddock.runtime.protocol_adapter import Definition
 from paddock.runtime.protocols.native.adapter import CapabilityHandler
 from paddock.runtime.protocols.select import select_adapter
 from paddock.runtime.supervisor import Supervisor, open_supervisor

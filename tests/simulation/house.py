@@ -33,12 +33,12 @@ from paddock.host.wiring.background_jobs import open_background_jobs
 from paddock.host.wiring.gate import build_approvals, build_gate
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.manifest.read import read_bytes
+from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.queue.node import Node
 from paddock.runtime.deployment import Deployment, InProcessTarget, InstanceKey, PluginStatus, StartSpec
 from paddock.runtime.endpoint import LaunchEndpoint
 from paddock.runtime.instance import SupervisorDeps
 from paddock.runtime.limits.start_throttle import StartThrottle
-from paddock.runtime.protocol_adapter import Definition
 from paddock.runtime.protocols.select import select_adapter
 from paddock.runtime.supervisor import Supervisor, open_supervisor
 from paddock.secrets.vault import Vault
@@ -85,11 +85,8 @@ class _Shut:
         raise HostError(f"{asking.plugin} asked for {method} with {params}")
 
 
-class _NoNotes:
-    """It has no tables that would tell of a call."""
-
-    async def end_call(self, tenant: Tenant, *of: Any, **more: Any) -> None:
-        raise HostError(f"{tenant} {of} {more} has no tables")
+async def _without_tables(tenant: Tenant, *of: Any) -> None:
+    raise HostError(f"{tenant} {of} has no tables")
 
 
 async def _prepared(deployment: Deployment) -> StartSpec:
@@ -167,7 +164,7 @@ async def open_house(
             gate=gate,
             approvals=approvals,
             resumer=resumption,
-            journal=_NoNotes(),
+            end_call=_without_tables,
             calls=calls,
             plugin_jobs_woken=woken,
         )

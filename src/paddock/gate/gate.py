@@ -390,7 +390,7 @@ class Gate:
         """Tell the scheduler and all observers that a call has ended."""
         self.fair_scheduler.leave(invocation.context.tenant, invocation.began)
         for observer in self.observers:
-            observer.call_ended(invocation)
+            observer(invocation)
 
     def _flush_reads(self) -> None:
         ended, self.unrecorded_reads = self.unrecorded_reads, []

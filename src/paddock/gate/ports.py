@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 from paddock.gate.invocation import Invocation
 
-
-class CallObserver(Protocol):
-    """Is called with every call that ended. Must be quick, and must not raise."""
-
-    def call_ended(self, invocation: Invocation, /) -> None: ...
+CallObserver: TypeAlias = Callable[[Invocation], None]
+"""Is called with every call that ended. Must be quick, and must not raise."""
 
 
 class CallListener(Protocol):

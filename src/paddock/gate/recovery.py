@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import orjson
 
@@ -72,14 +72,11 @@ class NegativeProbes:
 PROBE_NOT_HAPPENED = {"code": "effect.not_happened", "message": "its plugin looked, and it has not happened"}
 
 
-class CallJournal(Protocol):
-    """Reads what calls have changed in their plugins' tables."""
+EndCall: TypeAlias = Callable[[Tenant, PluginName, CallId, int, str], Awaitable[RecordedEffect | None]]
+"""Reads the recorded effect of a call from its plugin's tables, by its fence and when it was started.
 
-    async def end_call(
-        self, tenant: Tenant, plugin: PluginName, call: CallId, fence: int, *, started_at: str
-    ) -> RecordedEffect | None:
-        """The recorded effect of a call. A call without one is fenced off, and changes nothing from here on."""
-        ...
+A call without one is fenced off, and changes nothing from here on.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,7 @@ class EffectRecovery:
         gate: Calls the plugins.
         database: Holds the idempotency records.
         clock: The time.
-        journal: Reads what calls have changed in their plugins' tables.
+        end_call: Reads what a call has changed in its plugin's tables.
         publish_in: Publishes the outcome within a transaction.
         settle_time: How long a request that was sent may still be in transit.
     """
@@ -108,7 +105,7 @@ class EffectRecovery:
     gate: Gate
     database: Database
     clock: Clock
-    journal: CallJournal
+    end_call: EndCall
     publish_in: Callable[[Transaction, Tenant, str | None], EventSink]
     settle_time: timedelta
     _negative_probes: NegativeProbes = field(default_factory=NegativeProbes)
@@ -127,7 +124,7 @@ class EffectRecovery:
         target = self.gate.catalogue(tenant).find_callable(effect.effect_key.plugin, effect.effect_key.callable)
         match effect.recovery:
             case "atomic":
-                found = await self._read_journal(target, effect)
+                found = await self._read_recorded(target, effect)
             case said if said != target.spec.recovery:
                 return None
             case "probe":
@@ -153,10 +150,10 @@ class EffectRecovery:
         self._negative_probes.forget(effect.call)
         return None
 
-    async def _read_journal(self, target: CallTarget, effect: IdempotencyRecord) -> _RecoveredOutcome:
+    async def _read_recorded(self, target: CallTarget, effect: IdempotencyRecord) -> _RecoveredOutcome:
         of = effect.effect_key
-        done = await self.journal.end_call(
-            of.tenant, target.key.plugin, effect.call, effect.fence, started_at=effect.started_at or effect.claimed_at
+        done = await self.end_call(
+            of.tenant, target.key.plugin, effect.call, effect.fence, effect.started_at or effect.claimed_at
         )
         return _RecoveredOutcome(Resolution.ATOMIC, done is not None, None if done is None else done.result)
 

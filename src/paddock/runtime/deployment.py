@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from paddock.cage.spec import CageSpec
 from paddock.core.action import Action
@@ -80,20 +80,12 @@ class StartSpec:
     config: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # may hold secrets in the clear
 
 
-class PrepareStart(Protocol):
-    """Prepares a deployment for its start: verifies its files against what was consented to, reads its configuration
-    and compiles its cage.
+PrepareStart: TypeAlias = Callable[[Deployment], Awaitable[StartSpec]]
+"""Prepares a deployment for its start: verifies its files against what was consented to, reads its configuration and
+compiles its cage. Raises PaddockError where it must not or cannot run.
 
-    Called before every start, so that each start sees the current state.
-    """
-
-    async def __call__(self, deployment: Deployment) -> StartSpec:
-        """Return what to start.
-
-        Raises:
-            PaddockError: it must not or cannot run; says why.
-        """
-        ...
+Called before every start, so that each start sees the current state.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.runtime.deployment import Deployment, InstanceKey, PluginStatus
 from paddock.runtime.exit_reason import KillReason
-from paddock.runtime.protocol_adapter import Definition
 
 
 class PluginObserver(Protocol):

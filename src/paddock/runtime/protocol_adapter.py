@@ -15,6 +15,7 @@ from paddock.core.call import CallContext
 from paddock.core.elicitation import Question, QuestionAnswer
 from paddock.core.events.event import Event
 from paddock.manifest.model import CallableSpec
+from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.runtime.calls import InFlightCalls
 
 Json: TypeAlias = dict[str, Any]
@@ -54,18 +55,6 @@ class RequestSender(Protocol):
     def finish(self) -> None:
         """Close the sending side: once the plugin has read everything it sees the end of its input."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A tool, prompt, resource or instruction text that a server declares for people and models to read.
-
-    It is kept as received: a person accepts exactly this value.
-    """
-
-    kind: str
-    name: str
-    raw: Any
 
 
 class DefinitionList(tuple[Definition, ...]):

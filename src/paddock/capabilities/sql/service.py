@@ -98,7 +98,7 @@ class SqlService:
     # --- effect records ---------------------------------------------------------------------------------------------
 
     async def end_call(
-        self, tenant: Tenant, plugin: PluginName, call: CallId, fence: int, *, started_at: str
+        self, tenant: Tenant, plugin: PluginName, call: CallId, fence: int, started_at: str
     ) -> RecordedEffect | None:
         """Return the recorded effect of an atomic call. A call without one can change nothing from here on.
 

@@ -9,10 +9,9 @@ from paddock.host.dev.author import author_hint
 from paddock.host.plugins.logs.plugin_logs import PluginLogs
 from paddock.host.plugins.tool_records import parse_tool
 from paddock.manifest.model import CallableSpec
-from paddock.plugins.tool_pinning.normalize import TOOL
+from paddock.plugins.tool_pinning.normalize import TOOL, Definition
 from paddock.runtime.deployment import Deployment, InstanceKey, PluginStatus
 from paddock.runtime.lifecycle import LIVE_STATES, PluginState
-from paddock.runtime.protocol_adapter import Definition
 
 
 class DevEventListener(Protocol):

@@ -19,6 +19,7 @@ from paddock.core.errors import PluginError
 from paddock.core.events.event import EventSink
 from paddock.host.dev.author import author_hint
 from paddock.manifest.model import CallableSpec, PythonRuntime
+from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.rpc.errors import PeerLost
 from paddock.runtime.calls import plan_call
 from paddock.runtime.connection import PluginConnection
@@ -28,7 +29,6 @@ from paddock.runtime.endpoint import LaunchEndpoint, PluginEndpoint
 from paddock.runtime.exit_reason import KillReason
 from paddock.runtime.process_run import attach_endpoint
 from paddock.runtime.protocol_adapter import (
-    Definition,
     HandshakeRejected,
     HandshakeResult,
     HandshakeTimeout,

@@ -112,31 +112,29 @@ async def open_span_exporter(endpoint: str | None) -> AsyncGenerator[SpanExporte
         await asyncio.to_thread(provider.shutdown)
 
 
-class CallLogger:
-    """Logs every ended call. Never logs parameters or results."""
-
-    def call_ended(self, invocation: Invocation) -> None:
-        if invocation.status in _DEBUG_STATUSES and not _log.isEnabledFor(logging.DEBUG):
-            return
-        reason_withheld = isinstance(invocation.decision, Deny) and bool(invocation.decision.public_reason)
-        # The caller is not told why it was denied, so the log has to say it.
-        warn = reason_withheld or invocation.status in _WARNING_STATUSES
-        level = logging.DEBUG if invocation.status in _DEBUG_STATUSES else logging.WARNING if warn else logging.INFO
-        if not _log.isEnabledFor(level):
-            return
-        ended = invocation.ended_event()
-        facts = {
-            "tenant": invocation.context.tenant,
-            "call": invocation.call_id,
-            "request": ended.request_id,
-            "plugin": ended.name,
-            "callable": ended.method,
-            "status": ended.status,
-            "ms": ended.duration_ms,
-            "decision": ended.decision,
-            "policies": ",".join(ended.policies) or None,
-            "error": ended.error_code,
-            "approval": ended.approval,
-        }
-        fields = {name: value for name, value in facts.items() if value is not None}
-        _log.log(level, "a call %s", ended.status.replace("_", " "), extra={"facts": fields})
+def log_call(invocation: Invocation) -> None:
+    """Log a call that ended. Never logs parameters or results."""
+    if invocation.status in _DEBUG_STATUSES and not _log.isEnabledFor(logging.DEBUG):
+        return
+    reason_withheld = isinstance(invocation.decision, Deny) and bool(invocation.decision.public_reason)
+    # The caller is not told why it was denied, so the log has to say it.
+    warn = reason_withheld or invocation.status in _WARNING_STATUSES
+    level = logging.DEBUG if invocation.status in _DEBUG_STATUSES else logging.WARNING if warn else logging.INFO
+    if not _log.isEnabledFor(level):
+        return
+    ended = invocation.ended_event()
+    facts = {
+        "tenant": invocation.context.tenant,
+        "call": invocation.call_id,
+        "request": ended.request_id,
+        "plugin": ended.name,
+        "callable": ended.method,
+        "status": ended.status,
+        "ms": ended.duration_ms,
+        "decision": ended.decision,
+        "policies": ",".join(ended.policies) or None,
+        "error": ended.error_code,
+        "approval": ended.approval,
+    }
+    fields = {name: value for name, value in facts.items() if value is not None}
+    _log.log(level, "a call %s", ended.status.replace("_", " "), extra={"facts": fields})

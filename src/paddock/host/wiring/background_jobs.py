@@ -21,7 +21,7 @@ from paddock.gate.effects.polling import POLL_JOB, OperatorPoller
 from paddock.gate.gate import Gate
 from paddock.gate.idempotency.records import RECOVER_JOB
 from paddock.gate.idempotency.retention import expire_results
-from paddock.gate.recovery import CallJournal, EffectRecovery
+from paddock.gate.recovery import EffectRecovery, EndCall
 from paddock.ledger.write.append import TransactionLedger
 from paddock.queue import queue
 from paddock.queue.node import Node
@@ -91,10 +91,10 @@ def polling_job(poller: OperatorPoller) -> JobType:
 
 
 def build_recovery(
-    gate: Gate, database: Database, clock: Clock, random: Random, journal: CallJournal, settle_time: timedelta
+    gate: Gate, database: Database, clock: Clock, random: Random, end_call: EndCall, settle_time: timedelta
 ) -> EffectRecovery:
     """Build the effect recovery; see `open_background_jobs`. A one-shot command runs it for its own calls."""
-    return EffectRecovery(gate, database, clock, journal, ledger_publisher(clock, random), settle_time)
+    return EffectRecovery(gate, database, clock, end_call, ledger_publisher(clock, random), settle_time)
 
 
 def ledger_publisher(clock: Clock, random: Random) -> EventSinkFactory:
@@ -112,7 +112,7 @@ async def open_background_jobs(
     gate: Gate,
     approvals: Approvals,
     resumer: PendingCallResumer,
-    journal: CallJournal,
+    end_call: EndCall,
     calls: CallRegistry,
     plugin_jobs_woken: asyncio.Event,
     retention: timedelta = timedelta(days=30),
@@ -127,7 +127,7 @@ async def open_background_jobs(
     def build_worker(job_types: Mapping[str, JobType], woken: asyncio.Event | None = None) -> Worker:
         return Worker(database, node, clock, random, job_types, ledger_publisher(clock, random), woken=woken)
 
-    recover_job = recovery_job(build_recovery(gate, database, clock, random, journal, settle_time))
+    recover_job = recovery_job(build_recovery(gate, database, clock, random, end_call, settle_time))
     # The host's own jobs have a worker of their own: hanging plugins, of however many tenants, cannot delay them.
     host_jobs = {
         EXPIRE_JOB: approval_expiry_job(approvals, resumer),

@@ -44,7 +44,7 @@ from paddock.host.host import Host
 from paddock.host.ledger.reader import LedgerReader
 from paddock.host.ledger.verification import VerificationService
 from paddock.host.ledger.webhooks import WebhookService
-from paddock.host.observability.call_observers import CallLogger, open_span_exporter
+from paddock.host.observability.call_observers import log_call, open_span_exporter
 from paddock.host.observability.health import HostHealth
 from paddock.host.observability.metrics import Metrics
 from paddock.host.plugins.activity import ActivityReader
@@ -89,12 +89,12 @@ from paddock.host.wiring.webhook_delivery import open_webhook_delivery
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.plugins.store.store import open_plugin_store, staging_root_in, trees_directory
 from paddock.plugins.store.thread import open_store_thread
+from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.queue.node import open_node
 from paddock.runtime.deployment import Deployment, InstanceKey
 from paddock.runtime.instance import SupervisorDeps
 from paddock.runtime.launcher import PluginLauncher
 from paddock.runtime.limits.start_throttle import StartThrottle
-from paddock.runtime.protocol_adapter import Definition
 from paddock.runtime.protocols.select import select_adapter
 from paddock.runtime.supervisor import open_supervisor
 from paddock.secrets.wrapping_keys import PassphrasePrompts
@@ -215,7 +215,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         def build_recovery_waiter(gate: Gate) -> RecoveryWaiter:
             recover = None  # a daemon's worker recovers effects
             if config.role == "command":
-                recover = build_recovery(gate, database, clock, random, services.storage, settle_time).recover
+                recover = build_recovery(gate, database, clock, random, services.storage.end_call, settle_time).recover
             return RecoveryWaiter(database, clock, node, recover)
 
         limits = settings.limits
@@ -261,7 +261,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             uninstall_cleanup = UninstallCleanup(store, reconciler, services, logs, tasks)
             definitions = DefinitionService(store, views, logs, reconciler)
             metrics = Metrics(supervisor.statuses, calls, ledger, database)
-            gate.observers.extend([metrics, CallLogger(), *([spans] if spans else [])])
+            gate.observers.extend([metrics.call_ended, log_call, *([spans.call_ended] if spans else [])])
             receivers = ReceiverDestinations(settings.events.private_receivers)
             sender, source = WebhookSender(receivers, clock), settings.events.source
             lifecycle = PluginLifecycle(store, supervisor, reconciler, uninstall_cleanup)
@@ -372,7 +372,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                         gate=gate,
                         approvals=approvals,
                         resumer=resumer,
-                        journal=services.storage,
+                        end_call=services.storage.end_call,
                         calls=calls,
                         plugin_jobs_woken=plugin_jobs_woken,
                         retention=timedelta(days=settings.effects.retention_days),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from paddock.core.canonical import canonical_bytes, sha256_of
 from paddock.core.errors import CallerError
@@ -39,39 +39,28 @@ class DefinitionStatus(StrEnum):
     GONE = "gone"  # accepted, and not listed any more
 
 
-class UnusableReason(Protocol):
-    """Why a definition cannot be used, and what would fix it."""
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A tool, prompt, resource or instruction text that a server declares for people and models to read.
 
-    @property
-    def reason(self) -> str: ...
+    It is kept as received: a person accepts exactly this value.
+    """
 
-    @property
-    def repair(self) -> str: ...
-
-
-# Checks whether the host can use a tool as described; None if it can.
-ToolCheck: TypeAlias = Callable[[Any], UnusableReason | None]
-
-
-class ListedDefinition(Protocol):
-    """A definition as the server listed it."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def raw(self) -> Any: ...
+    kind: str
+    name: str
+    raw: Any
 
 
 @dataclass(frozen=True, slots=True)
-class InvalidDefinition:
+class UnusableReason:
     """Why a definition cannot be used, and what would fix it."""
 
     reason: str
     repair: str = _AUTHOR_MUST_FIX
+
+
+# Checks whether the host can use a tool as described; None if it can.
+ToolCheck: TypeAlias = Callable[[Any], UnusableReason | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +73,10 @@ class NormalizedDefinition:
     text: str = ""  # the canonical form that is hashed
     shape: str | None = None  # see `stable_hash`
     hidden: str = ""  # a description of its invisible text
-    bad: InvalidDefinition | None = None
+    bad: UnusableReason | None = None
 
 
-def normalize_definitions(
-    listed: Sequence[ListedDefinition], check_tool: ToolCheck
-) -> tuple[NormalizedDefinition, ...]:
+def normalize_definitions(listed: Sequence[Definition], check_tool: ToolCheck) -> tuple[NormalizedDefinition, ...]:
     """Normalise every definition, each judged by itself: a bad one does not affect the others.
 
     Tools come first if a server lists more than is kept. A name that stands for two different definitions is bad.
@@ -102,20 +89,20 @@ def normalize_definitions(
         if total_bytes + size > MAX_LISTING_BYTES:
             normalized = replace(
                 _without_content(normalized),
-                bad=InvalidDefinition(f"all it lists is over {MAX_LISTING_BYTES >> 20} MiB"),
+                bad=UnusableReason(f"all it lists is over {MAX_LISTING_BYTES >> 20} MiB"),
             )
         else:
             total_bytes += size
         key = (normalized.kind, normalized.name)
         if key in by_key and by_key[key].hash != normalized.hash:
             normalized = replace(
-                _without_content(normalized), bad=InvalidDefinition(f"two different {definition.kind}s have this name")
+                _without_content(normalized), bad=UnusableReason(f"two different {definition.kind}s have this name")
             )
         by_key[key] = normalized
     return tuple(by_key.values())
 
 
-def _normalize_one(definition: ListedDefinition, check_tool: ToolCheck) -> NormalizedDefinition:
+def _normalize_one(definition: Definition, check_tool: ToolCheck) -> NormalizedDefinition:
     # A server has one set of instructions, which needs no name.
     unhashed = NormalizedDefinition(
         definition.kind, definition.kind if definition.kind == INSTRUCTIONS else printable_name(definition.name)
@@ -123,10 +110,10 @@ def _normalize_one(definition: ListedDefinition, check_tool: ToolCheck) -> Norma
     try:
         canonical = canonical_bytes(definition.raw)
     except CallerError as error:
-        return replace(unhashed, bad=InvalidDefinition(error.message))
+        return replace(unhashed, bad=UnusableReason(error.message))
     if len(canonical) > MAX_DEFINITION_BYTES:
         return replace(
-            unhashed, bad=InvalidDefinition(f"it has {len(canonical):,} bytes; {MAX_DEFINITION_BYTES:,} are allowed")
+            unhashed, bad=UnusableReason(f"it has {len(canonical):,} bytes; {MAX_DEFINITION_BYTES:,} are allowed")
         )
     normalized = replace(
         unhashed,
@@ -140,21 +127,16 @@ def _normalize_one(definition: ListedDefinition, check_tool: ToolCheck) -> Norma
     raw: Any = definition.raw
     if not isinstance(raw, dict):
         # Lists merge the definitions of all plugins of a tenant: one bad entry must not break the others.
-        return replace(_without_content(normalized), bad=InvalidDefinition("it is not an object"))
+        return replace(_without_content(normalized), bad=UnusableReason("it is not an object"))
     if definition.kind != TOOL:
         return normalized
     if not is_mcp_tool_name(definition.name):
         # Not renamed: a person, a log and the server must all see the same name.
         repair = "the server's author has to rename it: letters, digits, '_', '-', '.' or '/', at most 128"
         return replace(
-            normalized, bad=InvalidDefinition(f"{unhashed.name!r} is not a name that a tool can be called by", repair)
+            normalized, bad=UnusableReason(f"{unhashed.name!r} is not a name that a tool can be called by", repair)
         )
-    unusable = check_tool(raw)
-    return (
-        replace(normalized, bad=InvalidDefinition(unusable.reason, unusable.repair))
-        if unusable is not None
-        else normalized
-    )
+    return replace(normalized, bad=check_tool(raw))
 
 
 def _without_content(definition: NormalizedDefinition) -> NormalizedDefinition:

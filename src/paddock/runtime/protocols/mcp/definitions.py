@@ -8,8 +8,9 @@ from typing import Any, Final, TypeAlias, cast
 
 import orjson
 
+from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.rpc.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError
-from paddock.runtime.protocol_adapter import Definition, DefinitionList, OutgoingMessage
+from paddock.runtime.protocol_adapter import DefinitionList, OutgoingMessage
 
 MAX_PAGES: Final = 100
 MAX_ENTRIES: Final = 1_000
