@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 
 from fixtures.daemons import Answer
-from fixtures.people import Peopled
-
-
-def signed_in(peopled: Peopled, name: str, *options: str) -> str:
-    """The cookie of a person who signed in at the console."""
-    url = peopled.daemon.paddock.quickly("login", "--user", name, *options, "--json").json["url"]
-    return peopled.daemon.ask_tcp("POST", f"//login/{url.rpartition('/')[2]}").headers["set-cookie"].partition(";")[0]
+from fixtures.people import Peopled, from_browser, signed_in
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +17,6 @@ def cookies(peopled: Peopled) -> dict[str, str]:
         "olga": signed_in(peopled, "olga"),
         "omar": signed_in(peopled, "omar", "--tenant", "acme"),
     }
-
-
-def from_browser(peopled: Peopled, cookie: str, method: str, path: str, body: Any = None) -> Answer:
-    """One request over TCP, with a session's cookie, from a page of the console itself."""
-    origin = "http://{}:{}".format(*peopled.daemon.tcp)
-    return peopled.daemon.ask_tcp(method, path, body, cookie=cookie, origin=origin)
 
 
 def test_the_operator_at_the_machine_adds_shows_and_removes_tenants(peopled: Peopled) -> None:

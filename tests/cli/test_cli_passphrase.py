@@ -45,6 +45,9 @@ def test_a_daemon_that_knows_the_passphrase_is_not_told_it_again(paddock: Paddoc
     (tmp_path / "phrase").write_text("correct horse\n")
     (tmp_path / "phrase").chmod(0o600)
     with daemon(by_passphrase(paddock, PADDOCK_SECRETS_PASSPHRASE_FILE=str(tmp_path / "phrase"))):
-        assert "made the webhook" in paddock.on_terminal(*HOOK, prompt=PROMPT)
-        made = paddock.on_terminal("webhook", "add", "https://93.184.215.14/other", prompt=PROMPT)
-    assert PROMPT not in made
+        made = paddock.on_terminal(*HOOK, prompt=PROMPT)
+        typed = paddock.on_terminal("secret", "set", "api_key", answers=["hunter2"], prompt=PROMPT)
+        rotated = paddock.on_terminal("secret", "rotate", "--yes", prompt=PROMPT)
+    assert PROMPT not in made + rotated
+    assert typed.count(PROMPT) == 1 and "hunter2" not in typed
+    assert "2 secrets went under the key" in rotated, "of the webhook, and the one that was typed"

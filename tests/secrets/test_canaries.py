@@ -63,6 +63,42 @@ def test_none_of_them_is_in_a_server_of_postgresql_its_files_or_its_log(postgres
     assert_unseen(story)
 
 
+@pytest.mark.req("S-29", "never returned or logged")
+def test_a_value_that_is_sent_to_the_api_is_in_no_answer_log_or_entry_even_if_the_request_is_wrong(
+    paddock: Paddock, tmp_path: Path
+) -> None:
+    talkative = Paddock(paddock.home, more={"PADDOCK_LOG_LEVEL": "debug", "PADDOCK_DEBUG": "1"})
+    story, value, digits = Story(talkative, tmp_path, Web(tmp_path)), VALUES[OF_ALL[0]], "8675309" * 5
+    story.places["set in process"] = typed(talkative, OF_ALL[0])
+    with daemon(talkative) as running:
+        story.places["set by the daemon"] = typed(talkative, OF_ALL[0])
+        wrong = (
+            *(
+                {"value": value, "valeu": value},
+                {"value": [value]},
+                {"value": {"text": value}},
+                {"value": value * 3000},
+            ),
+            *(f'{{"value": {digits}}}'.encode(), f'{{"value": "{value}'.encode(), f'["{value}"]'.encode()),
+        )
+        for body in wrong:
+            answer = story.ask(running, "PUT", f"/secrets/{OF_ALL[1]}", body)
+            assert answer.status == 400, (body, answer)
+        for path in ("/secrets/two%20words", "/secrets/k?owner=nobody", "/secrets/k?tenant=nobody", "/secrets"):
+            assert story.ask(running, "PUT", path, {"value": value}).status in (400, 404, 405), path
+        assert story.ask(running, "PUT", f"/secrets/{OF_ALL[1]}", {"value": f"{value}\0"}).body["version"] == 1
+        form = {"content-type": "application/x-www-form-urlencoded"}
+        assert story.ask(running, "PUT", "/secrets/k", f"value={value}".encode(), **form).status == 415
+        story.told("secret", "list", "--json")
+        story.told("secret", "rotate", "--yes", "--json")
+        story.told("ledger", "tail", "--json")
+    story.places["daemon"] = "".join(running.log).encode()
+    story.keep_files("afterwards")
+
+    assert b"PUT /api/v1/secrets/" in story.places["daemon"], "requests are logged"
+    assert seen([value[:16], digits[:14]], story.places) == []
+
+
 DRAWER = """
 import json
 from pathlib import Path

@@ -26,6 +26,7 @@ from paddock.api.plugin_features import DefinitionRoutes, FeatureRoutes
 from paddock.api.plugin_lifecycle import ActivationRoutes, VersionRoutes
 from paddock.api.plugin_management import PluginManagementRoutes
 from paddock.api.plugins import PluginRoutes
+from paddock.api.secrets import SecretRoutes
 from paddock.api.session import SessionRoutes
 from paddock.api.unresolved_calls import UnresolvedCallRoutes
 from paddock.api.webhooks import WebhookRoutes
@@ -56,6 +57,7 @@ def api_routes(
         *LedgerRoutes(host, shutdown.closing).endpoints(),
         *EventRoutes(host, shutdown.closing).endpoints(),
         *WebhookRoutes(host).endpoints(),
+        *SecretRoutes(host).endpoints(),
         *TenantRoutes(host).endpoints(),
         *PeopleRoutes(host).endpoints(),
         *GroupRoutes(host).endpoints(),

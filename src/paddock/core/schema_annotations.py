@@ -15,7 +15,10 @@ from typing import Annotated, Any, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberConstraint:
-    """Limits the values of a member. Hashable, as `X | None` requires of the parts of X."""
+    """Limits the values of a member. Hashable, as `X | None` requires of the parts of X.
+
+    A member that is `write_only` is a secret. It must have no constraint whose violation quotes the value.
+    """
 
     minimum: int | None = None
     maximum: int | None = None
@@ -23,6 +26,7 @@ class MemberConstraint:
     max_length: int | None = None
     max_items: int | None = None
     format: str | None = None
+    write_only: bool | None = None
 
     def keywords(self) -> dict[str, Any]:
         """Return the JSON Schema keywords that are set."""
@@ -33,6 +37,7 @@ class MemberConstraint:
             "maxLength": self.max_length,
             "maxItems": self.max_items,
             "format": self.format,
+            "writeOnly": self.write_only,
         }
         return {name: value for name, value in keywords.items() if value is not None}
 

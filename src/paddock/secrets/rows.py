@@ -189,13 +189,18 @@ def require_secret(tx: Transaction, tenant: str, name: str, owner: str) -> Secre
         (tenant, owner, name),
     )
     if row is None:
-        subject = f"{owner} has" if owner else "there is"
-        raise NotFound(
-            f"{subject} no secret {printable(name, 128)}",
-            code="secret.not_found",
-            action=Action.of("secret.list", tenant=tenant),
-        )
+        raise unknown_secret_error(tenant, name, owner)
     return SecretInfo(**row)
+
+
+def unknown_secret_error(tenant: str, name: str, owner: str = "") -> NotFound:
+    """Build the error for a secret that is not set."""
+    subject = f"{owner} has" if owner else "there is"
+    return NotFound(
+        f"{subject} no secret {printable(name, 128)}",
+        code="secret.not_found",
+        action=Action.of("secret.list", tenant=tenant),
+    )
 
 
 def list_secrets(tx: Transaction, tenant: str, owner: str | None = None) -> list[SecretInfo]:

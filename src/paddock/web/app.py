@@ -19,7 +19,7 @@ from paddock.core.errors import PaddockError
 from paddock.core.ids import new_id
 from paddock.host.host import Host
 from paddock.web.routing.errors import ErrorMiddleware, ErrorPage
-from paddock.web.routing.route import PUBLIC
+from paddock.web.routing.route import API_PREFIX, PUBLIC
 from paddock.web.routing.router import Route, Router, serve_route
 from paddock.web.security.allowed_hosts import NO_HOSTS, AllowedHosts
 from paddock.web.security.authenticate import (
@@ -32,7 +32,7 @@ from paddock.web.security.authenticate import (
 from paddock.web.security.cookies import SessionAuthenticator
 from paddock.web.security.headers import HostOriginMiddleware, add_security_headers
 
-_SLASH_ALLOWED_AFTER = re.compile(rb"(?<!/plugins)/(?:call|prompts)/")
+_SLASH_ALLOWED_AFTER = re.compile(rf"(?<!/plugins)/(?:call|prompts)/|^{API_PREFIX}/secrets/".encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class AuthenticationMiddleware:
 def _is_ambiguous_path(scope: Scope) -> bool:
     """Return whether a path changes its meaning when decoded: an encoded slash in a name, or non-printable characters.
 
-    Names of callables and prompts may contain a slash, so an encoded slash is accepted behind `/call/` and
-    `/prompts/`.
+    Names of callables, prompts and secrets may contain a slash, so an encoded slash is accepted behind `/call/`,
+    `/prompts/` and the API's `/secrets/`.
     """
     if b"%" not in scope["raw_path"]:
         return not scope["path"].isprintable()

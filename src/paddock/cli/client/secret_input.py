@@ -69,7 +69,7 @@ def passphrase_prompts() -> PassphrasePrompts | None:
     return PassphrasePrompts(lambda: prompt_hidden("passphrase for secrets"), _prompt_new_passphrase)
 
 
-def warn_about_store_log(log: Path | None) -> None:
+def warn_about_store_log(log: Path | str | None) -> None:
     """Print that the store's log still contains the old value of a secret."""
     if log is not None:
         print_message(
@@ -97,10 +97,15 @@ def check_secret_value(text: str, removal_hint: str) -> str:
         removal_hint: How to delete a secret, for the hint if the value is empty.
 
     Raises:
-        OperatorError: it is empty or too long.
+        OperatorError: it is empty or too long, or not text.
     """
     from paddock.secrets import rows
 
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes that a terminal or a pipe gave as lone surrogates
+        hint = "send it as UTF-8; write what is binary as text, for example as base64"
+        raise OperatorError("the value is not text", code="config.not_text", hint=hint) from None
     return rows.validate_secret_value(text, f"type it at the prompt, or send it on stdin; {removal_hint}")
 
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from paddock.cli import options
-from paddock.cli.client.secret_input import check_secret_value, open_wrapping_keys, prompt_hidden, warn_about_store_log
-from paddock.cli.client.store_access import (
-    DEFAULT_TENANT_NAME,
-    audited_transactions,
-    local_principal,
-    read_store,
-)
+from paddock.cli.client.api_client import open_client, path_segment
+from paddock.cli.client.secret_input import check_secret_value, prompt_hidden, warn_about_store_log
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import (
@@ -28,14 +23,11 @@ from paddock.cli.output.report import (
     report_change,
     styled,
 )
-from paddock.core.errors import NotFound
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.core.secret import Secret
-    from paddock.secrets.rotation import RotationResult, UnrotatedSecret
-    from paddock.secrets.rows import SecretInfo
-    from paddock.store.database import Transaction
 
 app = PaddockGroup("secret", help="Manage the secrets of plugins. Values are never shown.")
 
@@ -52,16 +44,15 @@ secret_owner_option = click.option(
 @options.as_json
 def set_(name: str, *, user: str | None, tenant: str, as_json: bool) -> None:
     """Set a secret. The value is read from a hidden prompt or from stdin."""
-    from paddock.cli.client.local_store import open_for_read
-    from paddock.host.secrets.secret_service import store_secret
     from paddock.secrets.rows import validate_secret_name
 
     validate_secret_name(name)
-    owner = _resolve_owner(tenant, user)
-    value = _prompt_value(name)
-    with open_for_read(tenant) as host:
-        stored, log = store_secret(host.plugins, open_wrapping_keys(host), name, owner, value)
-    report_change(as_json, f"set {_secret_name(stored)}, version {stored.version}", **_secret_json(stored))
+    with open_client(tenant, asks_passphrase=True) as client:
+        client.get(f"/secrets{_owner_query(user or '')}")  # an unknown person is reported before the value is typed
+        value = _prompt_value(name)
+        stored = client.put(f"/secrets/{path_segment(name)}{_owner_query(user)}", {"value": value.reveal()})
+    log = stored.pop("log", None)
+    report_change(as_json, f"set {_secret_name(stored)}, version {stored['version']}", **stored)
     warn_about_store_log(log)
 
 
@@ -71,18 +62,17 @@ def set_(name: str, *, user: str | None, tenant: str, as_json: bool) -> None:
 @options.as_json
 def list_(*, user: str | None, tenant: str, as_json: bool) -> None:
     """List secrets with their owners, who set them and when. Values are not shown."""
-    from paddock.principals.tenants import require_tenant
-    from paddock.secrets.rows import list_secrets
-
-    read_store(lambda tx: require_tenant(tx, tenant))
-    owner = _resolve_owner(tenant, user) if user is not None else None
-    rows = read_store(lambda tx: list_secrets(tx, tenant, owner))
+    with open_client(tenant) as client:
+        listed = client.get(f"/secrets{_owner_query(user)}")
     if as_json:
-        print_json({"tenant": tenant, "secrets": [_secret_json(row) for row in rows]})
-    elif rows:
+        print_json(listed)
+    elif listed["secrets"]:
         cells = [
-            [row.name, row.owner or "everybody", str(row.version), row.set_at[:16].replace("T", " "), row.set_by]
-            for row in rows
+            [
+                *(row["name"], row["owner"] or "everybody", str(row["version"])),
+                *(row["set_at"][:16].replace("T", " "), row["set_by"]),
+            ]
+            for row in listed["secrets"]
         ]
         for line in format_table(["SECRET", "WHOSE", "VERSION", "SET", "BY"], cells):
             print_result(line)
@@ -97,20 +87,19 @@ def list_(*, user: str | None, tenant: str, as_json: bool) -> None:
 @options.as_json
 def show(name: str, *, user: str | None, tenant: str, as_json: bool) -> None:
     """Show who set a secret and when. Its value is never shown."""
-    from paddock.secrets.rows import require_secret
-
-    owner = _resolve_owner(tenant, user)
-    row = read_store(lambda tx: require_secret(tx, tenant, name, owner))
+    path = _secret_path(name, user, tenant)
+    with open_client(tenant) as client:
+        row = client.get(path)
     if as_json:
-        print_json(_secret_json(row))
+        print_json(row)
         return
-    set_at = row.set_at[:16].replace("T", " ")
+    set_at = row["set_at"][:16].replace("T", " ")
     print_facts(
         {
-            "secret": row.name,
-            "owner": row.owner or f"tenant {tenant}",
-            "version": str(row.version),
-            "set": f"{set_at} by {row.set_by}",
+            "secret": row["name"],
+            "owner": row["owner"] or f"tenant {tenant}",
+            "version": str(row["version"]),
+            "set": f"{set_at} by {row['set_by']}",
         }
     )
 
@@ -123,25 +112,16 @@ def show(name: str, *, user: str | None, tenant: str, as_json: bool) -> None:
 @options.as_json
 def remove(name: str, *, user: str | None, tenant: str, yes: bool, as_json: bool) -> None:
     """Erase a secret and its data key."""
-    from paddock.cli.client.local_store import open_for_read
     from paddock.cli.output.consent_prompt import confirm
-    from paddock.host.secrets.secret_service import erase_secret
-    from paddock.secrets.rows import require_secret
 
-    owner = _resolve_owner(tenant, user)
-    secret = read_store(lambda tx: require_secret(tx, tenant, name, owner))
+    path = _secret_path(name, user, tenant)
     user_option = f" --user {user}" if user else ""
-    confirm(
-        f"Erase {_secret_name(secret)}?",
-        yes=yes,
-        retype=f"paddock secret remove {shlex.quote(name)}{user_option}{tenant_option(tenant)}",
-    )
-    with open_for_read(tenant) as host:
-        row, log = erase_secret(host.plugins, name, owner)
-    report_change(
-        as_json, f"erased {_secret_name(row)}", **_secret_json(row), removed=True, log=str(log) if log else None
-    )
-    warn_about_store_log(log)
+    retype = f"paddock secret remove {shlex.quote(name)}{user_option}{tenant_option(tenant)}"
+    with open_client(tenant) as client:
+        confirm(f"Erase {_secret_name(client.get(path))}?", yes=yes, retype=retype)
+        erased = {"log": None} | client.delete(path)
+    report_change(as_json, f"erased {_secret_name(erased)}", **erased)
+    warn_about_store_log(erased["log"])
 
 
 @app.command("rotate", examples=["paddock secret rotate --yes", "paddock secret rotate --to keyring"])
@@ -150,10 +130,7 @@ def remove(name: str, *, user: str | None, tenant: str, yes: bool, as_json: bool
 @options.as_json
 def rotate(*, to: str | None, yes: bool, as_json: bool) -> None:
     """Re-encrypt the secrets of all tenants with a new key. An interrupted rotation continues when run again."""
-    from paddock.cli.client.local_store import open_for_read
     from paddock.cli.output.consent_prompt import confirm
-    from paddock.core.clock import SystemRandom
-    from paddock.secrets import rotation
     from paddock.secrets.wrapping_keys import AUTO
 
     if to is not None and to not in ("file", "keyring", "credential", "passphrase"):
@@ -163,32 +140,24 @@ def rotate(*, to: str | None, yes: bool, as_json: bool) -> None:
         yes=yes,
         retype="paddock secret rotate" + (f" --to {to}" if to else ""),
     )
-    with open_for_read() as host:
-        setting = host.loaded.settings.secrets.key
-        rotated = rotation.rotate(
-            host.plugins.database,
-            open_wrapping_keys(host),
-            SystemRandom(),
-            audited_transactions(host.plugins),
-            preferred=to,
-        )
-    if rotated is None:
-        report_change(as_json, "there are no secrets yet, and no key", rotated=0, key_id=None, left=[], kept_keys=[])
-        return
-    count = "1 secret" if rotated.moved == 1 else f"{rotated.moved} secrets"
-    message = f"{count} went under the key {rotated.key_id}"
-    if rotated.resumed:
+    with open_client(asks_passphrase=True) as client:
+        rotation = client.post("/secret-key/rotate", {"to": to} if to else {}, timeout_s=None)
+    rotated, key_id, setting = rotation["rotated"], rotation["key_id"], rotation["key_setting"]
+    message = f"{'1 secret' if rotated == 1 else f'{rotated} secrets'} went under the key {key_id}"
+    if key_id is None:
+        message = "there are no secrets yet, and no key"
+    elif rotation["resumed"]:
         message += ", which ends the rotation that was begun before"
-    left, kept = [asdict(item) for item in rotated.left], list(rotated.kept)
-    report_change(as_json, message, rotated=rotated.moved, key_id=rotated.key_id, left=left, kept_keys=kept)
-    _report_unrotated(rotated)
-    if to is not None and setting not in (AUTO, to):
+    kept_ids = [key["key_id"] for key in rotation["kept_keys"]]
+    report_change(as_json, message, rotated=rotated, key_id=key_id, left=rotation["left"], kept_keys=kept_ids)
+    _report_unrotated(rotation)
+    if key_id is not None and to is not None and setting not in (AUTO, to):
         message = f"the setting secrets.key still says {setting}: the next rotation puts the key there"
         print_message(f"  {styled('!', 'yellow')} {message}")
         print_message(f"    {styled('→', 'dim')} to keep it where it is now, let it say {to}")
 
 
-def _report_unrotated(rotated: RotationResult) -> None:
+def _report_unrotated(rotation: Mapping[str, Any]) -> None:
     """Print which secrets were not rotated, what to do about it, and which keys are kept for them."""
     texts = {
         "damaged": "damaged, and left as they are; set them again or remove them, then rotate again",
@@ -196,35 +165,35 @@ def _report_unrotated(rotated: RotationResult) -> None:
     }
     mark = styled("!", "yellow")
     for reason, text in texts.items():
-        names = [_unrotated_name(item) for item in rotated.left if item.reason == reason]
+        names = [_unrotated_name(item) for item in rotation["left"] if item["reason"] == reason]
         if names:
             print_message(f"  {mark} {text}: {printable(', '.join(names), 400)}")
-    for key_id, reason in rotated.kept.items():
-        print_message(f"  {mark} the key {key_id} was not destroyed: {printable(reason, 400)}")
+    for key in rotation["kept_keys"]:
+        print_message(f"  {mark} the key {key['key_id']} was not destroyed: {printable(key['reason'], 400)}")
 
 
-def _unrotated_name(secret: UnrotatedSecret) -> str:
-    owner = " of ".join(
-        name for name in (secret.owner, secret.tenant if secret.tenant != DEFAULT_TENANT_NAME else "") if name
-    )
-    return f"{secret.name} of {owner}" if owner else secret.name
+def _unrotated_name(secret: Mapping[str, str]) -> str:
+    tenant = secret["tenant"] if secret["tenant"] != DEFAULT_TENANT else ""
+    return " of ".join(name for name in (secret["name"], secret["owner"], tenant) if name)
 
 
-def _resolve_owner(tenant: str, user: str | None) -> str:
-    """Return the owner as stored: a person's id, or the local principal as `local:NAME`."""
-    from paddock.principals.people import require_person
-    from paddock.principals.tenants import require_tenant
+def _secret_path(name: str, user: str | None, tenant: str) -> str:
+    """Return the path of a secret.
 
-    def unit(tx: Transaction) -> str:
-        require_tenant(tx, tenant)
-        return require_person(tx, tenant, user).id if user else ""
+    Raises:
+        NotFound: no secret can have this name.
+    """
+    from paddock.core.secret import is_valid_secret_name
 
-    if user is not None and user.startswith("local:"):
-        if user != local_principal():
-            raise NotFound(f"{printable(user, 80)} is not who types this", code="person.not_found")
-        read_store(lambda tx: require_tenant(tx, tenant))
-        return user
-    return read_store(unit)
+    if not is_valid_secret_name(name):
+        from paddock.secrets.rows import unknown_secret_error
+
+        raise unknown_secret_error(tenant, name)
+    return f"/secrets/{path_segment(name)}{_owner_query(user)}"
+
+
+def _owner_query(user: str | None) -> str:
+    return "" if user is None else f"?owner={path_segment(user)}"
 
 
 def _prompt_value(name: str) -> Secret:
@@ -238,18 +207,6 @@ def _prompt_value(name: str) -> Secret:
     return Secret(check_secret_value(text, "paddock secret remove forgets one"))
 
 
-def _secret_name(row: SecretInfo) -> str:
-    owner = f" of {row.owner}" if row.owner else ""
-    return f"the secret {printable(row.name, 128)}{owner}"
-
-
-def _secret_json(row: SecretInfo) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "tenant": row.tenant,
-        "scope": row.scope.value,
-        "owner": row.owner or None,
-        "version": row.version,
-        "set_at": row.set_at,
-        "set_by": row.set_by,
-    }
+def _secret_name(secret: Mapping[str, Any]) -> str:
+    owner = f" of {secret['owner']}" if secret["owner"] else ""
+    return f"the secret {printable(secret['name'], 128)}{owner}"

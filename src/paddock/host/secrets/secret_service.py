@@ -21,6 +21,7 @@ from paddock.secrets.rows import (
     inactive_keys,
     list_secrets,
     remove_secret,
+    require_secret,
     validate_secret_name,
 )
 from paddock.secrets.wrapping_keys import WrappingKeys
@@ -98,25 +99,31 @@ class SecretService:
         """List a tenant's secrets by name; only one person's, or, with an empty owner, only the tenant's own."""
         return await self._store.run(lambda store: store.database.read(lambda tx: list_secrets(tx, tenant, owner)))
 
-    async def set_secret(self, tenant: Tenant, name: str, owner: str, value: Secret, by: PrincipalId) -> SecretInfo:
+    async def find(self, tenant: Tenant, name: str, owner: str) -> SecretInfo:
+        """Return the metadata of a secret; raises NotFound."""
+        return await self._store.run(
+            lambda store: store.database.read(lambda tx: require_secret(tx, tenant, name, owner))
+        )
+
+    async def set_secret(self, tenant: Tenant, name: str, owner: str, value: Secret, by: PrincipalId) -> SecretChange:
         """Set a secret; raises as `store_secret` does."""
         change = await self._store.run(lambda store: store_secret(store, self._keys, name, owner, value), tenant, by=by)
         if not owner:
             await self._on_change()
-        return change.secret
+        return change
 
-    async def erase(self, tenant: Tenant, name: str, owner: str, by: PrincipalId) -> SecretInfo:
+    async def erase(self, tenant: Tenant, name: str, owner: str, by: PrincipalId) -> SecretChange:
         """Erase a secret; raises as `erase_secret` does."""
-        return (await self._store.run(lambda store: erase_secret(store, name, owner), tenant, by=by)).secret
+        return await self._store.run(lambda store: erase_secret(store, name, owner), tenant, by=by)
 
     async def wrapping_key_status(self) -> WrappingKeyStatus:
         """Return the status of this home's wrapping key."""
         return await self._store.run(lambda store: read_wrapping_key_status(store, self._keys))
 
-    async def rotate(self, by: PrincipalId) -> RotationResult | None:
+    async def rotate(self, by: PrincipalId, preferred: str | None = None) -> RotationResult | None:
         """Re-encrypt the secrets of all tenants under a new key; see `rotation.rotate`. None if there is no secret."""
 
         def run(store: PluginStore) -> RotationResult | None:
-            return rotation.rotate(store.database, self._keys, store.random, store.audited_change)
+            return rotation.rotate(store.database, self._keys, store.random, store.audited_change, preferred=preferred)
 
         return await self._store.run(run, DEFAULT_TENANT, by=by)

@@ -59,8 +59,8 @@ def _require_exact_numbers(raw: bytes) -> None:
 
     def parse_exact(digits: str) -> int:
         if len(digits) > 20 or not MIN_INTEGER <= int(digits) <= MAX_INTEGER:
-            shown = digits if len(digits) <= 30 else f"{digits[:29]}…"
-            raise _invalid(f"{shown} does not fit in 64 bits", "send it as text", "number_too_big")
+            # Without the digits: they may be a secret that should have been text.
+            raise _invalid("has a number that does not fit in 64 bits", "send it as text", "number_too_big")
         return int(digits)
 
     json.loads(raw, parse_int=parse_exact)

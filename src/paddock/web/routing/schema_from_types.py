@@ -156,8 +156,8 @@ def _enum(values: Sequence[Any]) -> Schema:
 
 
 def _without_nul(schema: Schema) -> Schema:
-    """Forbid NUL in free text: databases cannot store it."""
-    is_free_text = schema.get("type") == "string" and not {"enum", "format"} & schema.keys()
+    """Forbid NUL in free text: databases cannot store it. A secret is sealed first, and no error may quote it."""
+    is_free_text = schema.get("type") == "string" and not {"enum", "format", "writeOnly"} & schema.keys()
     return {**schema, "pattern": _NO_NUL} if is_free_text else schema
 
 

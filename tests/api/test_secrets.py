@@ -1,0 +1,63 @@
+"""Secrets over HTTP: who may see that they are there, set and erase them. No value ever comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.people import Peopled, from_browser, signed_in
+
+
+@pytest.fixture(scope="module")
+def cookies(peopled: Peopled) -> dict[str, str]:
+    return {"olga": signed_in(peopled, "olga"), "omar": signed_in(peopled, "omar", "--tenant", "acme")}
+
+
+def test_an_operator_who_is_signed_in_sets_lists_and_erases_a_secret_of_their_tenant(
+    peopled: Peopled, cookies: dict[str, str]
+) -> None:
+    path = "/secrets/mail%2Fapi_key"
+    for version in (1, 2):
+        stored = from_browser(peopled, cookies["omar"], "PUT", path, {"value": f"hunter{version}"})
+        assert stored.status == 200, stored
+        assert (stored.body["version"], stored.body["set_by"]) == (version, "user:omar")
+    assert "log" not in stored.body, "paths of this machine are for those who are at it"
+
+    shown = peopled.ask("omar", "GET", path).body
+    assert shown == stored.body
+    assert shown.keys() == {"name", "tenant", "scope", "owner", "version", "set_at", "set_by"}
+    assert (shown["name"], shown["tenant"], shown["scope"], shown["owner"]) == ("mail/api_key", "acme", "system", None)
+    assert peopled.ask("omar", "GET", "/secrets").body == {"tenant": "acme", "secrets": [shown]}
+    assert peopled.ask("olga", "GET", "/secrets").body["secrets"] == []
+    foreign = peopled.ask("olga", "GET", "/secrets?tenant=acme")
+    assert (foreign.status, foreign.body["code"]) == (404, "tenant.not_found")
+
+    erased = from_browser(peopled, cookies["omar"], "DELETE", path)
+    assert erased.body == shown | {"removed": True}
+    gone = from_browser(peopled, cookies["omar"], "DELETE", path)
+    assert (gone.status, gone.body["code"]) == (404, "secret.not_found")
+
+
+def test_programs_change_no_secret_and_members_do_not_see_which_there_are(peopled: Peopled) -> None:
+    for method, body in (("PUT", {"value": "hunter2"}), ("DELETE", None)):
+        refused = peopled.ask("olga", method, "/secrets/api_key", body)
+        assert (refused.status, refused.body["code"]) == (403, "auth.person_needed")
+        assert peopled.ask("ann", method, "/secrets/api_key", body).body["code"] == "auth.not_for_you"
+    for path in ("/secrets", "/secrets/api_key"):
+        assert peopled.ask("ann", "GET", path).body["code"] == "auth.not_for_you"
+
+
+def test_secrets_of_people_and_the_key_of_all_are_changed_at_the_machine_alone(
+    peopled: Peopled, cookies: dict[str, str]
+) -> None:
+    path, body = "/secrets/api_key?owner=ann", {"value": "hunter2"}
+    refused = from_browser(peopled, cookies["olga"], "PUT", path, body)
+    assert (refused.status, refused.body["code"]) == (403, "auth.not_for_you")
+    for rotated in (
+        from_browser(peopled, cookies["olga"], "POST", "/secret-key/rotate", {}),
+        peopled.ask("olga", "POST", "/secret-key/rotate", {}),
+    ):
+        assert (rotated.status, rotated.body["code"]) == (403, "auth.not_for_you")
+
+    assert peopled.daemon.ask("PUT", path, body).body["owner"] == "user:ann"
+    assert peopled.daemon.ask("POST", "/secret-key/rotate", {}).body["rotated"] == 1
+    assert from_browser(peopled, cookies["olga"], "DELETE", path).body["removed"] is True
