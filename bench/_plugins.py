@@ -90,12 +90,10 @@ class Quiet:
         pass
 
 
-class NoDoor:
+async def no_door(asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
     """The plugins here ask for nothing."""
-
-    async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
-        del params
-        raise NotFound(f"nobody serves {asking.plugin} {method}", code="method_not_found")
+    del params
+    raise NotFound(f"nobody serves {asking.plugin} {method}", code="method_not_found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +164,7 @@ async def on_stage(publish: EventSink) -> AsyncGenerator[BenchStage, None]:
     async with open_warden() as warden:
         around = SupervisorDeps(
             launch=PluginLauncher(warden.launch, SystemClock(), connect_timeout_s=30.0).launch,
-            adapter_for=partial(select_adapter, capabilities=NoDoor(), mcp_timeout_s=30.0),
+            adapter_for=partial(select_adapter, answer_request=no_door, mcp_timeout_s=30.0),
             prepare=prepare,
             publish_for=lambda _tenant: publish,
             observer=Quiet(),

@@ -39,7 +39,7 @@ from paddock.runtime.instance import SupervisorDeps
 from paddock.runtime.launcher import LaunchCaged, PluginLauncher
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.limits.start_throttle import StartThrottle
-from paddock.runtime.protocols.native.adapter import CapabilityHandler
+from paddock.runtime.protocols.native.adapter import AnswerRequest
 from paddock.runtime.protocols.select import select_adapter
 from paddock.runtime.supervisor import Supervisor, open_supervisor
 
@@ -147,12 +147,10 @@ class Audience:
         return self.of(kind)[count - 1]
 
 
-class ClosedDoor:
+async def closed_door(asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
     """The way back into a host that offers plugins no services."""
-
-    async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
-        del params
-        raise NotFound(f"this host serves no {method} to {asking.plugin}", code="method_not_found")
+    del params
+    raise NotFound(f"this host serves no {method} to {asking.plugin}", code="method_not_found")
 
 
 async def patiently(work: Any) -> Any:
@@ -300,7 +298,7 @@ class Stage:
 async def open_stage(
     folder: Path,
     *,
-    door: CapabilityHandler | None = None,
+    answer_request: AnswerRequest | None = None,
     launch_caged: LaunchCaged | None = None,
     clock: Clock | None = None,
     idle_stop: float = 600.0,
@@ -319,7 +317,7 @@ async def open_stage(
         clock = clock or LoopClock()
         around = SupervisorDeps(
             launch=PluginLauncher(launch_caged or warden.launch, clock, connect_timeout_s=30.0, tls=tls).launch,
-            adapter_for=partial(select_adapter, capabilities=door or ClosedDoor(), mcp_timeout_s=30.0),
+            adapter_for=partial(select_adapter, answer_request=answer_request or closed_door, mcp_timeout_s=30.0),
             prepare=prepare,
             publish_for=audience.publisher,
             observer=audience,

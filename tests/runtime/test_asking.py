@@ -59,7 +59,7 @@ def witness() -> Witness:
 
 @pytest.fixture
 async def stage(tmp_path: Path, witness: Witness) -> AsyncGenerator[Stage, None]:
-    async with open_stage(tmp_path, door=witness) as stage:
+    async with open_stage(tmp_path, answer_request=witness.answer) as stage:
         yield stage
 
 

@@ -244,7 +244,7 @@ async def test_a_plugin_that_echoes_the_call_token_asks_the_host_for_that_call_a
     tmp_path: Any,
 ) -> None:
     butler = Butler()
-    async with open_stage(tmp_path, door=butler) as stage:
+    async with open_stage(tmp_path, answer_request=butler.answer) as stage:
         actor = stage.actor(ASKING)
         context = stage.context()
         told = await actor.call("do.it", context, echo=True)

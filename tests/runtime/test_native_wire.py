@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.runtime.stage import ClosedDoor
+from tests.runtime.stage import closed_door
 
 from paddock.core.errors import NotFound, PaddockError, TimedOut
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName
@@ -51,7 +51,7 @@ def wire(**fields: Any) -> NativeAdapter:
     specs = (CallableSpec("do.it", CallableForm.METHOD),)
     manifest = Manifest(PluginName("notes"), "1.0.0", Dialect.NATIVE, callables=specs, **fields)
     key = InstanceKey(DEFAULT_TENANT, manifest.name, Digest("sha256:1"))
-    return NativeAdapter(Deployment(key, manifest, ()), ClosedDoor())
+    return NativeAdapter(Deployment(key, manifest, ()), closed_door)
 
 
 @pytest.mark.parametrize(

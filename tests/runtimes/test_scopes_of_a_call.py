@@ -28,10 +28,7 @@ BOB = Principal(PrincipalId("user:bob"), frozenset({"money"}))
 OPERATES = Principal(PrincipalId("local:eve"), roles=frozenset({OPERATOR}))
 
 
-class Nobody:
-    """The rest of the host, which these tests do not need."""
-
-    async def answer(self, asking: object, method: str, params: Mapping[str, Any]) -> Any: ...
+async def no_answer(asking: object, method: str, params: Mapping[str, Any]) -> Any: ...
 
 
 def told(manifest: Manifest, wire: type[NativeAdapter], who: Principal, *needed: str) -> Any:
@@ -39,7 +36,7 @@ def told(manifest: Manifest, wire: type[NativeAdapter], who: Principal, *needed:
     key = InstanceKey(DEFAULT_TENANT, PluginName(manifest.name), Digest("sha256:0"))
     spec = replace(manifest.callables[0], required_scopes=needed)
     context = CallContext(who, RequestId("r1"))
-    speaking = wire(Deployment(key, manifest, ()), Nobody())
+    speaking = wire(Deployment(key, manifest, ()), no_answer)
     return speaking.build_call(spec, {}, context, "", listens=False).params["_context"]
 
 

@@ -83,7 +83,7 @@ async def wire() -> AsyncGenerator[tuple[PluginConnection, list[KillReason]], No
     owner = Owner()
     wire = PluginConnection(
         deployment,
-        NativeAdapter(deployment, Nobody()),
+        NativeAdapter(deployment, Nobody().answer),
         publish=Nobody(),
         clock=SystemClock(),
         observer=owner,

@@ -78,11 +78,8 @@ class _Nobody:
         self.on_given_up()
 
 
-class _Shut:
-    """The plugin asks the host for nothing."""
-
-    async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
-        raise HostError(f"{asking.plugin} asked for {method} with {params}")
+async def _without_services(asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
+    raise HostError(f"{asking.plugin} asked for {method} with {params}")
 
 
 async def _without_tables(tenant: Tenant, *of: Any) -> None:
@@ -114,7 +111,7 @@ async def open_house(
     watcher = _Nobody()
     around = SupervisorDeps(
         launch=launch,
-        adapter_for=lambda deployment: select_adapter(deployment, capabilities=_Shut(), mcp_timeout_s=30.0),
+        adapter_for=lambda deployment: select_adapter(deployment, answer_request=_without_services, mcp_timeout_s=30.0),
         prepare=_prepared,
         publish_for=lambda tenant: ledger.publisher(tenant),
         observer=watcher,

@@ -16,7 +16,6 @@ from typing import Any
 
 from anyio.abc import TaskGroup
 
-from paddock.capabilities.dispatcher import CapabilityDispatcher
 from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsConsent, PaddockError, Unavailable
@@ -40,6 +39,7 @@ from paddock.runtime.calls import OnEvent
 from paddock.runtime.deployment import Deployment, InstanceKey
 from paddock.runtime.endpoint import LaunchEndpoint
 from paddock.runtime.lifecycle import PluginState
+from paddock.runtime.protocols.native.adapter import AnswerRequest
 from paddock.runtime.supervisor import Supervisor
 
 
@@ -64,7 +64,7 @@ class DevHostParts:
     preparer: SnapshotLaunchPreparer
     supervisor_events: DevSupervisorEvents
     launch: LaunchEndpoint
-    dispatcher: CapabilityDispatcher
+    answer_request: AnswerRequest
     mcp_timeout_s: float
     logs: PluginLogs
     publish: EventSink
@@ -217,7 +217,7 @@ class DevHost:
             deployment,
             start_spec,
             parts.launch,
-            parts.dispatcher,
+            parts.answer_request,
             mcp_timeout_s=parts.mcp_timeout_s,
             publish=parts.publish,
             clock=parts.clock,

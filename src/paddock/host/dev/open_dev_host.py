@@ -128,7 +128,7 @@ async def open_dev_host(
         )
         deps = SupervisorDeps(
             launch=launcher.launch,
-            adapter_for=partial(select_adapter, capabilities=services.dispatcher, mcp_timeout_s=mcp_timeout_s),
+            adapter_for=partial(select_adapter, answer_request=services.dispatcher.answer, mcp_timeout_s=mcp_timeout_s),
             prepare=preparer,
             publish_for=ledger.publisher,
             observer=supervisor_events,
@@ -156,7 +156,7 @@ async def open_dev_host(
                 preparer=preparer,
                 supervisor_events=supervisor_events,
                 launch=launcher.launch,
-                dispatcher=services.dispatcher,
+                answer_request=services.dispatcher.answer,
                 mcp_timeout_s=mcp_timeout_s,
                 logs=logs,
                 publish=ledger.publisher(DEFAULT_TENANT),

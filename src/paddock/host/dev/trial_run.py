@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -35,7 +35,7 @@ from paddock.runtime.protocol_adapter import (
     OutgoingMessage,
     ProtocolAdapter,
 )
-from paddock.runtime.protocols.native.adapter import CapabilityHandler
+from paddock.runtime.protocols.native.adapter import AnswerRequest
 from paddock.runtime.protocols.python.adapter import PythonAdapter
 from paddock.runtime.protocols.select import select_adapter
 
@@ -239,24 +239,12 @@ class _RawPythonAdapter(PythonAdapter):
         return raw
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordingDispatcher:
-    """Records the capability requests of a plugin, and forwards them."""
-
-    dispatcher: CapabilityHandler
-    methods: list[str] = field(default_factory=list[str])
-
-    async def answer(self, request: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
-        self.methods.append(method.partition(".")[2])
-        return await self.dispatcher.answer(request, method, params)
-
-
 @asynccontextmanager
 async def open_trial_run(
     deployment: Deployment,
     start_spec: StartSpec,
     launch: LaunchEndpoint,
-    dispatcher: CapabilityHandler,
+    answer_request: AnswerRequest,
     *,
     mcp_timeout_s: float,
     publish: EventSink,
@@ -268,15 +256,20 @@ async def open_trial_run(
         PaddockError: it cannot be started, e.g. the cage could not be built.
     """
     log: list[str] = []
-    recorder = _RecordingDispatcher(dispatcher)
+    methods: list[str] = []
+
+    async def record_and_answer(request: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
+        methods.append(method.partition(".")[2])
+        return await answer_request(request, method, params)
+
     python = isinstance(deployment.manifest.runtime, PythonRuntime)
     adapter = (
-        _RawPythonAdapter(deployment, recorder)
+        _RawPythonAdapter(deployment, record_and_answer)
         if python
-        else select_adapter(deployment, capabilities=recorder, mcp_timeout_s=mcp_timeout_s)
+        else select_adapter(deployment, answer_request=record_and_answer, mcp_timeout_s=mcp_timeout_s)
     )
     endpoint = await launch(start_spec.target, log.append)
-    trial = TrialRun(deployment, start_spec, endpoint, adapter, log, recorder.methods, publish, clock)
+    trial = TrialRun(deployment, start_spec, endpoint, adapter, log, methods, publish, clock)
     try:
         async with trial.attached():
             yield trial

@@ -198,7 +198,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         mcp_timeout_s = settings.plugins.mcp_timeout_ms / 1000
         deps = SupervisorDeps(
             launch=PluginLauncher(warden.launch, clock, network, connect_timeout_s=mcp_timeout_s).launch,
-            adapter_for=partial(select_adapter, capabilities=services.dispatcher, mcp_timeout_s=mcp_timeout_s),
+            adapter_for=partial(select_adapter, answer_request=services.dispatcher.answer, mcp_timeout_s=mcp_timeout_s),
             prepare=preparer,
             publish_for=ledger.publisher,
             observer=supervisor_events,

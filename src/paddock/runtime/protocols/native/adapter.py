@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 from paddock.capabilities.artifacts.address import find_digests
 from paddock.capabilities.pipes.channel import PipeChannel
@@ -43,16 +43,8 @@ _NO_ENVELOPE: Mapping[str, Any] = {}
 MAX_CALLS_WITH_ARTIFACTS = 4096  # how many calls' artifacts are remembered; the oldest calls are over
 
 
-class CapabilityHandler(Protocol):
-    """Answers the requests that a plugin sends to the host."""
-
-    async def answer(self, request: CapabilityRequest, method: str, params: Mapping[str, Any], /) -> Any:
-        """Return the result of a plugin's request.
-
-        Raises:
-            PaddockError: the request is refused; the plugin gets it as a JSON-RPC error.
-        """
-        ...
+AnswerRequest: TypeAlias = Callable[[CapabilityRequest, str, Mapping[str, Any]], Awaitable[Any]]
+"""Answers a plugin's request to the host, by its method and parameters. A PaddockError is sent as a JSON-RPC error."""
 
 
 class NativeAdapter:
@@ -60,13 +52,13 @@ class NativeAdapter:
 
     Args:
         deployment: The plugin.
-        capabilities: Answers its requests.
+        answer_request: Answers its requests.
     """
 
-    def __init__(self, deployment: Deployment, capabilities: CapabilityHandler) -> None:
+    def __init__(self, deployment: Deployment, answer_request: AnswerRequest) -> None:
         self._deployment = deployment
         self._manifest = deployment.manifest
-        self._capabilities = capabilities
+        self._answer_request = answer_request
         self._principal = _plugin_principal(deployment)
         self._features: frozenset[str] = frozenset()
         self._event_method = method_names.event_method(deployment.manifest)
@@ -297,7 +289,7 @@ class NativeAdapter:
             atomic=call is not None and call.atomic,
             principal=self._principal,
         )
-        return await self._capabilities.answer(request, method, method_params)
+        return await self._answer_request(request, method, method_params)
 
 
 def _plugin_principal(deployment: Deployment) -> PolicyPrincipal:
