@@ -50,7 +50,7 @@ CHECKS = {
 # Headers that mean nothing here are no mistake: every proxy adds some.
 UNKNOWN_HEADER = "in header - object with unexpected properties"
 IDENTITY = ["tenants", "people", "groups", "api-keys", "consents"]
-OTHERS = ["ledger", "daemon", "artifacts", "events", "webhooks", "secrets", "sign-in", "openapi.json"]
+OTHERS = ["ledger", "policy", "daemon", "artifacts", "events", "webhooks", "secrets", "sign-in", "openapi.json"]
 GROUPS = [["plugins"], ["calls", "approvals"], IDENTITY, OTHERS]
 of_each_group = pytest.mark.parametrize("tags", GROUPS, ids=["plugins", "calls", "identity", "others"])
 

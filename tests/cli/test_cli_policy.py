@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.commands import Paddock
+from fixtures.daemons import daemon, eventually
 from fixtures.parrot import parrot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -140,6 +141,20 @@ def test_show_tells_where_each_rule_comes_from(paddock: Paddock) -> None:
     assert rules["members-may-call"]["origin"] == "shipped"
     assert "No guests." in paddock.quickly("policy", "show", "guests-may-read").out
     assert "did you mean 'members-may-call'?" in paddock.quickly("policy", "show", "member-may-call", code=3).err
+
+
+def test_beside_a_daemon_show_and_try_tell_the_rules_in_force_and_not_those_of_the_files(paddock: Paddock) -> None:
+    folder = write_rules(paddock.home / "policies", OWN.format(id="no-guests"))
+    words = ("policy", "try", "notes.list", "--as", "role:guest", "--effect", "read_only", "--json")
+    with daemon(paddock) as served:
+        before = paddock.quickly("policy", "show", "--json").json
+        (folder / "own.cedar").write_text("permit(principal, action);")
+
+        assert paddock.quickly("policy", "show", "--json").json == before
+        assert [rule["id"] for rule in paddock.quickly(*words).json["rules"]] == ["no-guests"]
+        eventually(lambda: served.ask("GET", "/policy").body["load_error"] is not None, "the mistake is found")
+        assert "the rules in the files are not in force" in paddock.quickly("policy", "show").err
+    assert paddock.quickly("policy", "show", "--json", code=6).error["code"] == "policy.invalid"
 
 
 def test_show_tells_the_rules_that_ask_from_those_that_forbid(paddock: Paddock) -> None:

@@ -11,6 +11,7 @@ from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by, outc
 
 from fixtures.commands import Paddock
 from paddock.approvals.answer import RememberChoice
+from paddock.cli.output.explanation_text import explanation_lines
 from paddock.core.action import Action
 from paddock.core.call import Principal
 from paddock.core.clock import SystemClock, SystemRandom
@@ -63,10 +64,10 @@ async def test_a_denial_names_the_rule_and_its_version(office: Office) -> None:
     async with office.open() as host:
         told = await explained(host, await denied(host, "mail.note", ANN))
 
-    assert told.lines()[0].startswith("local:ann called mail.note on ")
-    assert told.lines()[0].endswith(" UTC: it was denied.")
-    assert told.lines()[1] == "  The rules forbade it."
-    assert told.lines()[2].startswith("  Nobody writes notes. (rule no-notes, ")
+    assert explanation_lines(told.to_value())[0].startswith("local:ann called mail.note on ")
+    assert explanation_lines(told.to_value())[0].endswith(" UTC: it was denied.")
+    assert explanation_lines(told.to_value())[1] == "  The rules forbade it."
+    assert explanation_lines(told.to_value())[2].startswith("  Nobody writes notes. (rule no-notes, ")
     value: Any = told.to_value()
     assert (value["who"], value["name"], value["decision"]) == ("local:ann", "mail.note", "deny")
     assert [(rule["id"], rule["text"]) for rule in value["rules"]] == [("no-notes", "Nobody writes notes.")]
@@ -84,13 +85,13 @@ async def test_what_would_have_allowed_it_is_told(office: Office) -> None:
             await host.principal("user:eve")  # whom the program made up
         told = await explained(host, call)
         assert "the tenant default has no user 'eve'" in told.today_unknown
-        assert told.lines()[2].startswith("  The decision under today's rules is unknown: ")
+        assert explanation_lines(told.to_value())[2].startswith("  The decision under today's rules is unknown: ")
 
         commands(office).quickly("user", "add", "eve", "--role", "visitor")
         told = await explained(host, call)
 
     assert told.because == "No rule allowed it, and what no rule allows does not happen."
-    assert "  it would have been allowed if user:eve had the role member" in told.lines()
+    assert "  it would have been allowed if user:eve had the role member" in explanation_lines(told.to_value())
     assert {
         "change": "user:eve had the role guest",
         "outcome": "allowed",
@@ -109,8 +110,8 @@ async def test_an_old_decision_is_explained_by_the_rules_of_its_day(office: Offi
         told = await explained(host, call)
 
     assert told.changed
-    assert "Other rules hold now. user:eve may call mail.look." in told.lines()
-    assert any(line.startswith("  Eve may look. (rule eve-looks, ") for line in told.lines())
+    assert "Other rules hold now. user:eve may call mail.look." in explanation_lines(told.to_value())
+    assert any(line.startswith("  Eve may look. (rule eve-looks, ") for line in explanation_lines(told.to_value()))
     value: Any = told.to_value()
     assert value["would_change_it"] == []
     assert value["today"]["decision"] == "allow"
@@ -127,7 +128,7 @@ async def test_rules_that_are_gone_are_told_as_they_were(office: Office) -> None
         told = await explained(host, call)
 
     assert [rule.text for rule in told.rules] == ["Nobody writes notes."]
-    assert "Other rules hold now. local:ann may call mail.note." in told.lines()
+    assert "Other rules hold now. local:ann may call mail.note." in explanation_lines(told.to_value())
 
 
 async def test_what_changed_is_who_calls_and_not_the_rules(office: Office) -> None:
@@ -139,7 +140,9 @@ async def test_what_changed_is_who_calls_and_not_the_rules(office: Office) -> No
         told = await explained(host, call)
 
     assert not told.changed
-    assert "Today the same rules come to something else. user:eve may call mail.look." in told.lines()
+    assert "Today the same rules come to something else. user:eve may call mail.look." in explanation_lines(
+        told.to_value()
+    )
 
 
 @pytest.mark.req("B-10", "asked")
@@ -161,7 +164,7 @@ async def test_the_course_of_what_people_were_asked_is_told_for_each_of_its_ids(
     assert words[4].startswith("it succeeded after ")
     assert told.because == "The rules wanted a person asked first."
     assert [rule.id for rule in told.rules] == ["sending-needs-a-yes"]
-    assert "  it would be allowed if an approver approves it" in before.lines()
+    assert "  it would be allowed if an approver approves it" in explanation_lines(before.to_value())
     assert (before.timeline.status, told.timeline.status) == ("pending_approval", "succeeded")
     assert told.to_value()["would_change_it"] == []
 
@@ -176,7 +179,7 @@ async def test_what_a_request_came_to_is_what_became_of_its_call(office: Office)
         after = await explained(host, edited["call_id"])
 
     assert told.timeline.status == "denied"
-    assert told.lines()[-2].endswith("local:ann said no: not to him")
+    assert explanation_lines(told.to_value())[-2].endswith("local:ann said no: not to him")
     assert after.timeline.status == "succeeded"
     assert any("local:ann changed the parameters; see apr_" in step.words for step in after.timeline.steps)
 
@@ -193,8 +196,10 @@ async def test_what_a_rule_keeps_from_people_is_told_to_the_operator_alone(offic
 
     assert to_her.because == "Something was blocked."
     assert (to_her.rules, to_her.to_value()["today"]) == ((), None)
-    assert not any(word in str(to_her.to_value()) + str(to_her.lines()) for word in ("auditors", "quiet"))
-    assert "  The auditors look at notes. (rule quiet, " in "\n".join(to_ann.lines())
+    assert not any(
+        word in str(to_her.to_value()) + str(explanation_lines(to_her.to_value())) for word in ("auditors", "quiet")
+    )
+    assert "  The auditors look at notes. (rule quiet, " in "\n".join(explanation_lines(to_ann.to_value()))
 
 
 async def test_what_the_rules_were_not_asked_about_says_why_it_ended(office: Office) -> None:
@@ -208,7 +213,7 @@ async def test_what_the_rules_were_not_asked_about_says_why_it_ended(office: Off
     assert isinstance(other, CallExplanation)
     assert (one.timeline.status, one.because) == ("succeeded", "The rules allowed it.")
     assert other.because == "The rules were not asked: it ended before that."
-    assert other.lines()[-2].endswith("(rate_limited)")
+    assert explanation_lines(other.to_value())[-2].endswith("(rate_limited)")
 
 
 async def test_what_is_erased_of_a_person_is_not_told(office: Office) -> None:
@@ -222,7 +227,7 @@ async def test_what_is_erased_of_a_person_is_not_told(office: Office) -> None:
             )
         told = await explained(host, call)
 
-    assert told.lines()[0].startswith("somebody who was erased called mail.look")
+    assert explanation_lines(told.to_value())[0].startswith("somebody who was erased called mail.look")
     assert "who made the call was erased" in told.today_unknown
 
 
@@ -234,7 +239,7 @@ async def test_what_was_in_doubt_is_told_as_it_was_found_out(office: Office) -> 
             await count(host)
         assert await known(host) == {"done": 1}
         told = await explained(host, lost.value.details["call_id"])
-    assert told.lines()[0].endswith(": it was in doubt; its plugin looked: it has happened.")
+    assert explanation_lines(told.to_value())[0].endswith(": it was in doubt; its plugin looked: it has happened.")
     assert (told.to_value()["status"], told.timeline.resolution) == ("succeeded", "its plugin looked: it has happened")
     assert [step.words for step in told.timeline.steps][-2:] == [
         "whether it has happened is not known: the plugin's result does not match its output schema; "
@@ -259,7 +264,7 @@ async def test_a_denial_at_the_door_back_is_explained_by_its_entry(office: Offic
             await host.policy.explanations.explain("call_1", ANN)
 
     assert isinstance(told, DenialExplanation)
-    assert told.lines()[0].startswith("mail asked the host for cache.get on ")
+    assert explanation_lines(told.to_value())[0].startswith("mail asked the host for cache.get on ")
     assert told.because == "It was not granted host:cache."
     assert unknown.value.action == Action.of("ledger.show", entry=by_type["plugin.killed"])
     assert nothing.value.action == Action.of("ledger.tail", type="call.*")

@@ -11,6 +11,7 @@ from tests.gate.test_governed_calls import ANN, Office, made_by, tool
 from tests.host.conftest import Home
 
 from fixtures.packages import write_file, write_json
+from paddock.cli.output.explanation_text import explanation_lines
 from paddock.core.call import Principal
 from paddock.core.errors import Denied, NeedsApproval
 from paddock.core.ids import PrincipalId
@@ -36,7 +37,7 @@ async def with_planner(host: Host, answer: Any = None, allowed: tuple[str, ...] 
 
 async def explained(host: Host, call: str) -> str:
     (story,) = await host.policy.explanations.explain(call, ANN)
-    return "\n".join(story.lines())
+    return "\n".join(explanation_lines(story.to_value()))
 
 
 async def test_an_agent_calls_what_is_on_its_whitelist_and_nothing_else(office: Office) -> None:

@@ -18,6 +18,7 @@ from tests.runtime.witness import on_call
 from fixtures.commands import Paddock
 from fixtures.daemons import ask
 from paddock import Config, open_host
+from paddock.cli.output.explanation_text import explanation_lines
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.error_mapping import error_to_json, mcp_error, mcp_tool_result, osqr_plugin_error, shu_envelope
 from paddock.core.errors import Denied, NeedsApproval
@@ -122,8 +123,8 @@ async def test_the_administrator_is_told_at_once_and_finds_the_rule_and_its_reas
 
     (warned,) = [record.__dict__["facts"] for record in caplog.records if record.name == "paddock.calls"]
     assert (warned["policies"], warned["call"]) == (RULE, call)
-    assert any(f"(rule {RULE}, shipped" in line for line in explained.lines())
-    assert "who the assistant is" in "\n".join(explained.lines())
+    assert any(f"(rule {RULE}, shipped" in line for line in explanation_lines(explained.to_value()))
+    assert "who the assistant is" in "\n".join(explanation_lines(explained.to_value()))
     (entry,) = shown.json["entries"]
     assert (entry["facts"]["policies"], entry["personal"]["principal"]) == ([RULE], "user:eve")
 
@@ -146,7 +147,7 @@ async def test_of_what_a_plugin_is_refused_during_a_call_the_same_holds(
     (denied,) = [entry for entry in office.ledger() if entry.type == "plugin.capability_denied"]
 
     assert "Something was blocked." in heard["heard"]["message"]
-    for told in (heard, *(one.lines() for one in to_her), *(one.to_value() for one in to_her)):
+    for told in (heard, *(explanation_lines(one.to_value()) for one in to_her), *(one.to_value() for one in to_her)):
         assert not any(word in str(told) for word in ("auditors", "quiet")), told
     assert denied.facts["policies"] == ["quiet"]
     assert caplog.records[-1].__dict__["facts"]["policies"] == "quiet"
@@ -173,8 +174,13 @@ async def test_of_what_a_rule_asks_about_the_caller_learns_that_somebody_is_aske
         )
         asked = await host.approvals.find("default", approval)
 
-    for told in (held.value.message, held.value.details["preview"], to_her.lines(), to_her.to_value()):
+    for told in (
+        held.value.message,
+        held.value.details["preview"],
+        explanation_lines(to_her.to_value()),
+        to_her.to_value(),
+    ):
         assert "Somebody is asked." in str(told)
         assert not any(word in str(told) for word in ("4711", "watch-eve", "suspected")), told
     assert asked["reason"] == asked["preview"]["reason"] == "Eve is suspected; ask Cleo about case 4711."
-    assert "ask Cleo about case 4711. (rule watch-eve" in "\n".join(to_ann.lines())
+    assert "ask Cleo about case 4711. (rule watch-eve" in "\n".join(explanation_lines(to_ann.to_value()))

@@ -10,6 +10,7 @@ from tests.authoring.workbench import at_work
 from tests.host.conftest import Home
 
 from paddock import Config, open_host
+from paddock.cli.output.explanation_text import explanation_lines
 from paddock.core.errors import PluginError
 from paddock.host.host import Host
 from paddock.ledger.entry import LedgerEntry
@@ -133,7 +134,7 @@ async def test_a_call_that_only_reads_cannot_write_by_leaving_out_which_call_it_
     words = "It names no call that this is for, and none of the calls that it works on declares this effect."
     assert words in error.message
     assert (written.data["method"], written.data["policies"]) == ("keyvalue.put", ["no-effects-beside-the-calls"])
-    assert words in "\n".join(explained.lines())
+    assert words in "\n".join(explanation_lines(explained.to_value()))
 
 
 async def test_the_entry_of_a_call_counts_what_the_plugin_asked_of_the_host_in_it(notes: Home) -> None:

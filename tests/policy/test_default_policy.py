@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.policy.rulebook import ANN, policy_of, thing
 
+from paddock.cli.output.explanation_text import decision_lines
 from paddock.manifest.capability import HostService
 from paddock.policy.cases import PolicyCase, find_failed_cases, read_case_file, read_cases
 from paddock.policy.decision import Ask, Deny
@@ -73,11 +74,11 @@ def test_of_a_constitutional_violation_users_learn_that_something_was_blocked_an
     assert isinstance(decision, Deny)
     assert decision.caller_reason == "Something was blocked."
     assert "remembered about a person" in decision.reason
-    assert explain(POLICY, request, withhold=True).lines() == [
+    assert decision_lines(explain(POLICY, request, withhold=True).to_value()) == [
         "sly may not use host:vault:write.",
         "  Something was blocked.",
     ]
-    assert "constitution-user-sovereignty" in "\n".join(explain(POLICY, request).lines())
+    assert "constitution-user-sovereignty" in "\n".join(decision_lines(explain(POLICY, request).to_value()))
 
 
 def test_the_stricter_examples_are_rules_once_the_slashes_are_gone() -> None:

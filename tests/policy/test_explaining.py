@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.policy.rulebook import ANN, BOB, policy_of, rule, thing
 
-from paddock.cli.output.action_text import command_line
+from paddock.cli.output.explanation_text import decision_lines
 from paddock.core.action import Action
 from paddock.manifest.capability import StorageAccess
 from paddock.policy.explain import Remedy, explain
@@ -26,7 +26,7 @@ def ways(subject: PolicyPrincipal, target: object) -> list[tuple[str, str]]:
 def test_a_denial_tells_who_what_which_rule_and_what_would_have_allowed_it() -> None:
     explained = explain(POLICY, build_call_request(BOB, thing("people.find", tags=("pii_access",))))
 
-    assert explained.lines() == [
+    assert decision_lines(explained.to_value()) == [
         "user:bob may not call people.find.",
         "  Guests may not call what touches personal data. (rule guests-see-nothing-personal, shipped, "
         f"line {POLICY.rules.by_id['guests-see-nothing-personal'].line})",
@@ -56,13 +56,13 @@ def test_a_group_that_is_in_the_way_is_found_with_the_command_that_leaves_it() -
     leave = Action.of("group.leave", user="gus", group="night")
     assert found == (Remedy("user:gus were not in the group night", "allowed", leave),)
     elsewhere = explain(strict, build_call_request(replace(gus, tenant="acme"), thing()))
-    assert elsewhere.lines(command_line)[-1] == "      → paddock group member remove night gus --tenant acme"
+    assert decision_lines(elsewhere.to_value())[-1] == "      → paddock group member remove night gus --tenant acme"
 
 
 def test_a_missing_role_is_told_with_the_command_that_gives_it() -> None:
     explained = explain(POLICY, build_call_request(BOB, thing("notes.add", "db_write")))
 
-    assert explained.lines(command_line)[-2:] == [
+    assert decision_lines(explained.to_value())[-2:] == [
         "  it would be allowed if user:bob had the role member",
         "      → paddock user role add bob member",
     ]
@@ -133,4 +133,6 @@ def test_what_is_allowed_needs_no_way_out() -> None:
 def test_a_strangers_name_cannot_write_on_the_terminal() -> None:
     strange = PolicyPrincipal("User", "user:\x1b[2Jx", "default")
 
-    assert "\x1b" not in "".join(explain(POLICY, build_call_request(strange, thing("a.\x1b"))).lines())
+    assert "\x1b" not in "".join(
+        decision_lines(explain(POLICY, build_call_request(strange, thing("a.\x1b"))).to_value())
+    )

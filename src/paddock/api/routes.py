@@ -26,6 +26,7 @@ from paddock.api.plugin_features import DefinitionRoutes, FeatureRoutes
 from paddock.api.plugin_lifecycle import ActivationRoutes, VersionRoutes
 from paddock.api.plugin_management import PluginManagementRoutes
 from paddock.api.plugins import PluginRoutes
+from paddock.api.policy import PolicyRoutes
 from paddock.api.secrets import SecretRoutes
 from paddock.api.session import SessionRoutes
 from paddock.api.unresolved_calls import UnresolvedCallRoutes
@@ -55,6 +56,7 @@ def api_routes(
         *ApprovalRoutes(host).endpoints(),
         *ArtifactRoutes(host).endpoints(),
         *LedgerRoutes(host, shutdown.closing).endpoints(),
+        *PolicyRoutes(host).endpoints(),
         *EventRoutes(host, shutdown.closing).endpoints(),
         *WebhookRoutes(host).endpoints(),
         *SecretRoutes(host).endpoints(),

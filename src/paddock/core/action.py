@@ -218,14 +218,6 @@ class Action:
         return fill_template(SENTENCES[self.kind], self.arguments)
 
 
-ActionRenderer: TypeAlias = Callable[[Action], str]
-
-
-def action_sentence(action: Action) -> str:
-    """The renderer of actions for readers without one of their own."""
-    return action.sentence
-
-
 def with_sentence(hint: str, action: Action | None) -> str:
     """A hint followed by the action in plain words, for readers without a renderer."""
     return " ".join(part for part in (_as_sentence(hint), action.sentence if action else "") if part)

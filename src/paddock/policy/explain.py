@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
 
-from paddock.core.action import Action, ActionJson, ActionKind, ActionRenderer, action_sentence
+from paddock.core.action import Action, ActionJson, ActionKind
 from paddock.core.printable import printable
 from paddock.policy.decision import Allow, Ask, Decision, DecisionWord, Deny
 from paddock.policy.engine import Policy
@@ -71,10 +71,6 @@ class Remedy:
             remedy["action"] = self.action.to_json()
         return remedy
 
-    def action_lines(self, render: ActionRenderer) -> list[str]:
-        """Format the action for a terminal, if there is one."""
-        return [f"      → {printable(render(self.action), 300)}"] if self.action else []
-
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -88,14 +84,6 @@ class Explanation:
     ways: tuple[Remedy, ...]
     version: str
 
-    def lines(self, render: ActionRenderer = action_sentence) -> list[str]:
-        """Format the explanation for a terminal."""
-        verb = {"allow": "may", "deny": "may not", "ask": "may, once a person has said yes,"}[self.answer]
-        lines = [f"{self.who} {verb} {self.what}."]
-        lines += [f"  {rule.text} (rule {rule.id}, {rule.where})" for rule in self.rules] or [f"  {self.because}"]
-        lines += [line for remedy in self.ways for line in (_remedy_text(remedy), *remedy.action_lines(render))]
-        return lines
-
     def to_value(self) -> DecisionJson:
         """Serialize the explanation."""
         return {
@@ -103,7 +91,7 @@ class Explanation:
             "what": self.what,
             "decision": self.answer,
             "reason": self.because,
-            "rules": [{"id": rule.id, "text": rule.text, "origin": rule.origin} for rule in self.rules],
+            "rules": [rule.to_json() for rule in self.rules],
             "would_change_it": [remedy.to_value() for remedy in self.ways],
             "policy_version": self.version,
         }
@@ -185,12 +173,6 @@ def _reason_text(decision: Decision) -> str:
     if isinstance(decision, Deny) and decision.cause == "nothing_allows":
         return "No rule allows it, and what no rule allows does not happen."
     return decision.reason
-
-
-def _remedy_text(remedy: Remedy) -> str:
-    if remedy.outcome == "allowed":
-        return f"  it would be allowed if {remedy.change}"
-    return f"  a person would be asked if {remedy.change}"
 
 
 class _Variation(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, NotRequired, TypedDict, cast
+from typing import Annotated, Any, Final, Literal, TypedDict, cast
 
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
@@ -51,9 +51,9 @@ class RuleJson(TypedDict):
 
     id: str
     text: str
-    effect: NotRequired[Literal["permit", "forbid"]]
-    origin: str
-    line: NotRequired[NonNegativeInt]
+    effect: Literal["permit", "forbid"]
+    origin: Annotated[str, "Its file; `shipped` if it is built in."]
+    line: NonNegativeInt
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,10 @@ class Rule:
     def where(self) -> str:
         """Its file and line."""
         return f"{self.origin}, line {self.line}"
+
+    def to_json(self) -> RuleJson:
+        """Serialize the rule, without its source."""
+        return {"id": self.id, "text": self.text, "effect": self.effect, "origin": self.origin, "line": self.line}
 
     @property
     def asks(self) -> bool:

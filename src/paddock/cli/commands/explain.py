@@ -1,13 +1,13 @@
-"""`paddock explain ID`: explain any decision. Reads the ledger itself, so no daemon is needed."""
+"""`paddock explain ID`: explain any decision."""
 
 from __future__ import annotations
+
+from contextlib import ExitStack
 
 import click
 
 from paddock.cli import options
-from paddock.cli.client.store_access import local_principal
 from paddock.cli.command import command
-from paddock.cli.output.action_text import command_line
 from paddock.cli.output.report import print_json, print_result, styled, wrap_text
 
 
@@ -19,23 +19,33 @@ from paddock.cli.output.report import print_json, print_result, styled, wrap_tex
 def explain(name: str, *, who: str | None, tenant: str, as_json: bool) -> None:
     """Explain a decision: the caller, the action, the rule, what would change it, and the outcome."""
     import sys
-    from datetime import UTC, datetime
 
-    from paddock.cli.client.local_store import open_for_read
-    from paddock.host.explain.explain_service import Explainer, explanations_to_json
-    from paddock.policy.load import load_policy
-    from paddock.principals.principal_name import resolve_principal
+    from paddock.cli.client.api_client import open_client, path_segment
+    from paddock.cli.output.explanation_text import explanation_lines
+    from paddock.core.action import Action
+    from paddock.core.errors import PaddockError
 
-    now = datetime.now(UTC)
-    with open_for_read(tenant) as host:
-        policy = load_policy(host.directories, host.loaded.settings.policy)
-        principal = host.plugins.database.read(lambda tx: resolve_principal(tx, who or local_principal(), tenant, now))
-        explanations = Explainer(host.plugins.for_tenant(principal.tenant), policy, now).explain(name, principal)
+    if not name or "/" in name or not name.isprintable():
+        from paddock.host.explain.explain_service import no_decision_error
+
+        raise no_decision_error(name)  # no id is written like this
+    if who is not None:
+        from paddock.principals.principal_name import parse_principal_name
+
+        tenant = parse_principal_name(who, tenant).tenant  # also validates it for use in a header
+    with ExitStack() as stack:
+        try:
+            client = stack.enter_context(open_client(tenant))
+        except PaddockError as error:
+            if error.action is None:
+                error.action = Action.of("ledger.show", entry=name)  # needs no host
+            raise
+        explanation = client.get(f"/calls/{path_segment(name)}/explanation", acting_as=who)
     if as_json:
-        print_json(explanations_to_json(name, explanations))
+        print_json(explanation)
         return
-    for index, explanation in enumerate(explanations):
-        first, *rest = explanation.lines(command_line)
+    for index, decision in enumerate([*explanation["calls"], *explanation["uses"]]):
+        first, *rest = explanation_lines(decision)
         print_result(("\n" if index else "") + styled(first, "bold", stream=sys.stdout))
         for line in rest:
             print_result(wrap_text(line, 6))

@@ -1,4 +1,4 @@
-"""`paddock policy …`: check, show, test and try the rules. A home is read if there is one, but not needed."""
+"""`paddock policy …`: show and try the rules in force, and check and test rules in files, which needs no home."""
 
 from __future__ import annotations
 
@@ -13,18 +13,25 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import PaddockGroup
-from paddock.cli.output.action_text import command_line
-from paddock.cli.output.report import format_table, print_json, print_message, print_problems, print_result, styled
+from paddock.cli.output.report import (
+    format_table,
+    print_json,
+    print_message,
+    print_problems,
+    print_remedy_lines,
+    print_result,
+    styled,
+)
 from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
+    from paddock.api.policy import PolicyRuleJson
     from paddock.config.directories import Directories
     from paddock.config.settings import Settings
     from paddock.plugins.store.store import PluginStore
     from paddock.policy.cases import PolicyCase
     from paddock.policy.engine import Policy
-    from paddock.policy.rules import Rule
 
 
 app = PaddockGroup("policy", help="Check, show, test and try the policy rules.")
@@ -91,45 +98,36 @@ def try_(
     as_json: bool,
 ) -> None:
     """Show the decision of the rules for a hypothetical call, the deciding rule, and what would change it."""
-    from datetime import UTC, datetime
+    from paddock.cli.client.api_client import open_client
+    from paddock.cli.output.explanation_text import decision_lines
+    from paddock.core.ids import DEFAULT_TENANT
+    from paddock.principals.principal_name import parse_principal_name
 
-    from paddock.cli.client.local_store import open_for_read
-    from paddock.cli.client.store_access import local_principal
-    from paddock.host.policy.hypothetical_call import HypotheticalCall, decide_hypothetical
-    from paddock.policy.load import load_policy
-
-    hypothetical = HypotheticalCall(
-        who or local_principal(),
-        name,
-        roles=role,
-        groups=group,
-        effects=effect,
-        tags=tag,
-        flags=flag,
-        kind=kind,
-        consented=consent,
-        whitelisted=whitelisted,
-        background=background,
-    )
-    with open_for_read() as host:
-        policy = load_policy(host.directories, host.loaded.settings.policy)
-        verdict = decide_hypothetical(host.plugins, policy, hypothetical, datetime.now(UTC))
-    target, explanation = verdict.target, verdict.explanation
+    body: dict[str, Any] = {
+        "name": name,
+        "principal": who,
+        "roles": role,
+        "groups": group,
+        "effects": effect,
+        "tags": tag,
+        "flags": flag,
+        "kind": kind,
+        "consented": consent,
+        "whitelisted": whitelisted,
+        "background": background,
+    }
+    tenant = parse_principal_name(who).tenant if who and not who.startswith("role:") else DEFAULT_TENANT
+    with open_client(tenant) as client:
+        decision = client.post("/policy/try", {field: value for field, value in body.items() if value})
     if as_json:
-        target_json = {
-            "effects": sorted(target.effects),
-            "tags": sorted(target.traits.tags),
-            "flags": sorted(target.flags),
-            "installed": verdict.installed,
-        }
-        print_json(explanation.to_value() | {"roles": sorted(verdict.subject.roles), "target": target_json})
+        print_json(decision)
         return
-    if not verdict.installed:
+    if not decision["target"]["installed"]:
         print_message(
-            f"{styled('!', 'yellow')} nothing installed is called {target.name}; it is taken as you describe it"
+            f"{styled('!', 'yellow')} nothing installed is called {printable(name)}; it is taken as you describe it"
         )
-    first, *rest = explanation.lines(command_line)
-    print_result(styled(first, {"allow": "green", "deny": "red", "ask": "yellow"}[explanation.answer]))
+    first, *rest = decision_lines(decision)
+    print_result(styled(first, {"allow": "green", "deny": "red", "ask": "yellow"}[decision["decision"]]))
     for line in rest:
         print_result(line)
 
@@ -171,18 +169,25 @@ def check(folder: Path | None, *, as_json: bool) -> None:
 
 
 @app.command("show", examples=["paddock policy show", "paddock policy show guests-may-read"])
-@click.argument("rule", required=False, metavar="[ID]", help="The id of one rule. [default: all]")
+@click.argument("name", required=False, metavar="[ID]", help="The id of one rule. [default: all]")
 @options.as_json
-def show(rule: str | None, *, as_json: bool) -> None:
-    """Show the loaded rules and where each comes from."""
-    policy = _load_policy(*_load_settings(), None)
-    if rule is not None:
-        _print_rule(_require_rule(policy, rule), as_json=as_json)
+def show(name: str | None, *, as_json: bool) -> None:
+    """Show the rules in force and where each comes from."""
+    from paddock.cli.client.api_client import open_client
+
+    with open_client() as client:
+        policy = client.get("/policy")
+    if policy["load_error"] is not None:
+        print_message(f"{styled('!', 'yellow')} the rules in the files are not in force: {policy['load_error']}")
+        print_remedy_lines(["paddock policy check"])
+    rules: list[PolicyRuleJson] = policy["rules"]
+    if name is not None:
+        _print_rule(_require_rule(rules, name), as_json=as_json)
     elif as_json:
-        print_json({"version": policy.version, "rules": [_rule_json(item) for item in policy.rules.rules]})
+        print_json({"version": policy["version"], "rules": rules})
     else:
         rows = [
-            [item.id, "ask" if item.asks else item.effect, _rule_origin(item), item.text] for item in policy.rules.rules
+            [rule["id"], "ask" if rule["asks"] else rule["effect"], _rule_origin(rule), rule["text"]] for rule in rules
         ]
         for line in format_table(["RULE", "EFFECT", "FROM", "TEXT"], rows, hideable=["FROM", "EFFECT"]):
             print_result(line)
@@ -292,40 +297,28 @@ def _load_cases(file: Path | None, policy: Policy, directories: Directories, set
         return read_cases(table, vocabulary, installed_callables(store).find)
 
 
-def _require_rule(policy: Policy, name: str) -> Rule:
+def _require_rule(rules: list[PolicyRuleJson], name: str) -> PolicyRuleJson:
     from difflib import get_close_matches
 
     from paddock.core.errors import NotFound
 
-    rule = policy.rules.by_id.get(name)
-    if rule is None:
-        close = get_close_matches(name, policy.rules.by_id, n=1)
+    by_id = {rule["id"]: rule for rule in rules}
+    if name not in by_id:
+        close = get_close_matches(name, by_id, n=1)
         hint = f"did you mean {close[0]!r}?" if close else "see: paddock policy show"
         raise NotFound(f"there is no rule {printable(name, 100)!r}", code="policy.no_rule", hint=hint)
-    return rule
+    return by_id[name]
 
 
-def _print_rule(rule: Rule, *, as_json: bool) -> None:
+def _print_rule(rule: PolicyRuleJson, *, as_json: bool) -> None:
     if as_json:
-        print_json(_rule_json(rule))
+        print_json(rule)
         return
-    print_result(f"// {_rule_origin(rule)}, line {rule.line}" + ("; it cannot be replaced" if rule.fixed else ""))
-    for line in rule.source.split("\n"):
+    fixed = "; it cannot be replaced" if rule["fixed"] else ""
+    print_result(f"// {_rule_origin(rule)}, line {rule['line']}{fixed}")
+    for line in rule["source"].split("\n"):
         print_result(printable(line, 1000))
 
 
-def _rule_origin(rule: Rule) -> str:
-    return printable(rule.origin if rule.origin == "shipped" else Path(rule.origin).name)
-
-
-def _rule_json(rule: Rule) -> dict[str, Any]:
-    return {
-        "id": rule.id,
-        "text": rule.text,
-        "effect": rule.effect,
-        "asks": rule.wanted.kind if rule.asks else None,
-        "origin": rule.origin,
-        "line": rule.line,
-        "fixed": rule.fixed,
-        "source": rule.source,
-    }
+def _rule_origin(rule: PolicyRuleJson) -> str:
+    return printable(Path(rule["origin"]).name)

@@ -7,6 +7,7 @@ from evaluating today's rules for today's principal and callable; if those decid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, TypeAlias, TypedDict
@@ -76,7 +77,8 @@ class ExplainService:
 
     async def explain(self, name: str, by: Principal) -> list[DecisionExplanation]:
         """See `Explainer.explain`."""
-        await self._ledger.flush()
+        with suppress(PaddockError):  # what is recorded can still be explained
+            await self._ledger.flush()
         policy, now, catalogue = self._active_policy.policy, self._clock.now(), self._catalogue(by.tenant)
 
         def served_target(full_name: str) -> CallableTarget | None:
@@ -143,13 +145,8 @@ class Explainer:
         if explanations:
             return explanations
         if entries and not withhold:
-            hint, action = "the ledger has entries of it", Action.of("ledger.show", entry=entries[0].id)
-        else:
-            hint = "give the id of a call, a request, an approval or a ledger entry"
-            action = Action.of("ledger.tail", type="call.*")
-        raise NotFound(
-            f"no decision has the id {printable(name, 100)!r}", code="explain.unknown", hint=hint, action=action
-        )
+            raise no_decision_error(name, entries[0].id)
+        raise no_decision_error(name)
 
     def _explain_call(self, timeline: CallTimeline, *, withhold: bool, tenant: str) -> CallExplanation:
         changed = self._rules_changed(timeline.policy_version)
@@ -230,6 +227,18 @@ class Explainer:
             return self.served(name) or current_callable(self.store, name) or placeholder
         except PaddockError:
             return placeholder
+
+
+def no_decision_error(name: str, entry: str | None = None) -> NotFound:
+    """Build the error for an id without a decision; `entry` is a ledger entry that has the id all the same."""
+    if entry is not None:
+        hint, action = "the ledger has entries of it", Action.of("ledger.show", entry=entry)
+    else:
+        hint = "give the id of a call, a request, an approval or a ledger entry"
+        action = Action.of("ledger.tail", type="call.*")
+    return NotFound(
+        f"no decision has the id {printable(name, 100)!r}", code="explain.unknown", hint=hint, action=action
+    )
 
 
 class ExplanationJson(TypedDict):
