@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import socket
 import subprocess
@@ -18,7 +17,6 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.packages import native
-from paddock.cage.bounded_process import ProcessLimits, run_bounded
 from paddock.cage.cgroups.discovery import CgroupView, find_locations
 from paddock.cage.probe import diagnose_bwrap, diagnose_namespace
 from paddock.cli.main import COMMANDS
@@ -367,28 +365,11 @@ def test_a_probe_that_breaks_or_hangs_is_one_failed_check_and_the_others_still_a
     assert all(line.isprintable() for line in text_lines(found))
 
 
-def test_a_program_that_hangs_is_killed_with_everything_it_started(programs: Path) -> None:
-    put_program(programs, "git", f"sleep 600 & echo $! > {programs}/child; echo hello; wait")
-    programs.chmod(0o777)
-    ran = run_bounded([str(programs / "git")], {"PATH": os.environ["PATH"]}, ProcessLimits(3))
-    assert (ran.status, ran.first_line) == (None, "hello")
-    child = int((programs / "child").read_text())
-    # Killed at once, but a signal takes a moment to arrive and an orphan another to be collected.
-    try:
-        handle = os.pidfd_open(child)
-    except ProcessLookupError:
-        return
-    try:
-        assert select.select([handle], [], [], 30)[0], "the child is still alive"
-    finally:
-        os.close(handle)
-
-
 def test_a_program_that_never_stops_talking_is_cut_short(programs: Path) -> None:
     put_program(programs, "git", "exec yes")
     found = check_git({"PATH": f"{programs}:{os.environ['PATH']}"})
     assert found.status is CheckStatus.WARN
-    assert len(found.found) < 200
+    assert found.found.endswith("printed more than 65536 bytes")
 
 
 def test_the_report_says_why_and_what_to_type_only_where_something_is_wrong() -> None:

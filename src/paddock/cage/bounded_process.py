@@ -1,13 +1,17 @@
 """Runs a helper program within limits of time, output, file size and memory, and leaves no process behind.
 
 git, pip, npm and the probes of this machine run this way: each in its own process group, which is killed when the
-program ends, exceeds a limit, or the caller stops waiting for it.
+program ends, exceeds a limit, or the caller stops waiting for it. Processes that left the group are found by a variable
+in their environment, and killed too. That needs no privileges and no namespaces, and covers daemons; it does not cover
+a program that hides from its caller by clearing its environment.
 """
 
 from __future__ import annotations
 
 import os
 import resource
+import secrets
+import select
 import selectors
 import signal
 import subprocess
@@ -16,12 +20,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Final, Literal, TypeAlias
 
 from paddock.cage.spec import NOBODY
 
+StopReason: TypeAlias = Literal["", "timeout", "output"]
+"""Which limit a program exceeded; empty if it ended by itself."""
+
+RUN_ID_VARIABLE: Final = "PADDOCK_RUN_ID"
+"""Set to an id of the run, which all processes of the run inherit."""
+
 _PROGRESS_INTERVAL_S = 0.2
 _CHUNK_BYTES = 64 * 1024
+_KILL_WAIT_MS = 500
+_MAX_SWEEPS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +61,29 @@ class BoundedRun:
     """The result of a run.
 
     Attributes:
-        status: The exit status; None if it had to be killed.
-        output: What it printed to stdout, unless that went to a file.
-        errors: What it printed to stderr.
-        stopped: Which limit it exceeded, in words that follow its name; empty if it ended by itself.
+        status: The exit status; None if it exceeded a limit.
+        output: What it printed to stdout, unless that went to a file; at most `limits.output_bytes` of it.
+        errors: What it printed to stderr, up to the same limit.
+        stopped: The limit that it exceeded.
+        limits: The limits of the run.
     """
 
     status: int | None
     output: str
     errors: str
-    stopped: str = ""
+    stopped: StopReason
+    limits: ProcessLimits
+
+    @property
+    def outcome_text(self) -> str:
+        """How it ended, in words that follow its name."""
+        match self.stopped:
+            case "timeout":
+                return f"took longer than {self.limits.timeout_s:g} seconds"
+            case "output":
+                return f"printed more than {self.limits.output_bytes} bytes"
+            case _:
+                return f"ended with status {self.status}"
 
     @property
     def text(self) -> str:
@@ -87,7 +112,7 @@ def run_bounded(
     Args:
         command: The program and its arguments; the program by absolute path.
         environ: Its whole environment.
-        limits: If it exceeds one, its process group is killed.
+        limits: If it exceeds one, it is killed.
         directory: Its working directory.
         stdin: A file for its input; without one there is none.
         stdout: A file for its output, which is bounded by `limits.file_bytes`; without one it is captured.
@@ -98,13 +123,14 @@ def run_bounded(
         OSError: it cannot be started.
     """
     identity = NOBODY if as_nobody else None
+    run_id = secrets.token_hex(16)
     with ExitStack() as files:
         process = subprocess.Popen(  # noqa: S603 - a list of arguments from the callers, and no shell
             command,
             stdin=files.enter_context(stdin.open("rb")) if stdin else subprocess.DEVNULL,
             stdout=files.enter_context(stdout.open("wb")) if stdout else subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=dict(environ),
+            env={**environ, RUN_ID_VARIABLE: run_id},
             cwd=directory,
             start_new_session=True,
             user=identity,
@@ -121,9 +147,43 @@ def run_bounded(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        _kill_escaped(run_id)
         output.close()
         errors.close()
-    return BoundedRun(None if stopped else process.returncode, output.text, errors.text, stopped)
+    if not stopped and (output.full or errors.full):
+        stopped = "output"  # it ended before all its output was read
+    return BoundedRun(None if stopped else process.returncode, output.text, errors.text, stopped, limits)
+
+
+def _kill_escaped(run_id: str) -> None:
+    """Kill the processes of a run that left its process group; repeated, since one may fork meanwhile."""
+    entry = f"{RUN_ID_VARIABLE}={run_id}".encode()
+    for _ in range(_MAX_SWEEPS):
+        pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+        if not sum(_kill_if_of_run(pid, entry) for pid in pids):
+            return
+
+
+def _kill_if_of_run(pid: int, entry: bytes) -> bool:
+    """Kill a process whose environment has the entry, and wait for its end; returns whether it was running."""
+    environment = Path(f"/proc/{pid}/environ")
+    try:
+        if entry not in environment.read_bytes().split(b"\0"):
+            return False
+        handle = os.pidfd_open(pid)
+        try:
+            # Read again: the id may belong to another process by now, but no longer once the handle is open.
+            if entry not in environment.read_bytes().split(b"\0"):
+                return False
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            ended = select.poll()
+            ended.register(handle, select.POLLIN)
+            ended.poll(_KILL_WAIT_MS)
+        finally:
+            os.close(handle)
+    except OSError:  # it ended, or is another user's
+        return False
+    return True
 
 
 class _Capture:
@@ -161,11 +221,10 @@ class _Capture:
         return self._bytes[: self._max_bytes].decode("utf-8", "replace")
 
 
-def _follow(pid: int, captures: Sequence[_Capture], limits: ProcessLimits, progress: Callable[[], None] | None) -> str:
-    """Capture output until the process ends, and return an empty text, or until it exceeds a limit, and return which.
-
-    The process is not reaped.
-    """
+def _follow(
+    pid: int, captures: Sequence[_Capture], limits: ProcessLimits, progress: Callable[[], None] | None
+) -> StopReason:
+    """Capture output until the process ends or exceeds a limit, and return which. The process is not reaped."""
     deadline = time.monotonic() + limits.timeout_s
     report_at = 0.0
     ended = os.pidfd_open(pid)
@@ -182,7 +241,7 @@ def _follow(pid: int, captures: Sequence[_Capture], limits: ProcessLimits, progr
                     now = time.monotonic()
                     report_at = now + _PROGRESS_INTERVAL_S
                 if now >= deadline:
-                    return f"took longer than {limits.timeout_s:g} seconds"
+                    return "timeout"
                 for key, _ in selector.select((min(deadline, report_at) if progress else deadline) - now):
                     capture: _Capture | None = key.data
                     if capture is None or capture.pipe is None:
@@ -190,7 +249,7 @@ def _follow(pid: int, captures: Sequence[_Capture], limits: ProcessLimits, progr
                     if not capture.read(capture.pipe):
                         selector.unregister(capture.pipe)
                     if capture.full:
-                        return f"printed more than {limits.output_bytes} bytes"
+                        return "output"
     finally:
         os.close(ended)
 

@@ -87,7 +87,7 @@ def find_bubblewrap(path: str | None = None) -> Bubblewrap:
         message = f"{program} cannot be started{' by user nobody' if as_nobody else ''}: {error.strerror}"
         raise CageUnavailable(message, code="cage.bwrap_failed", hint=_INSTALL) from error
     if run.status != 0:
-        reason = run.first_line or ("no answer within 10 s" if run.status is None else f"exit status {run.status}")
+        reason = run.first_line or f"{program} {run.outcome_text}"
         raise setup_error(reason, output=run.text, by_hand=" ".join(smoke))
     return Bubblewrap(program, version)
 

@@ -128,8 +128,7 @@ def _check_program(name: str, environ: Mapping[str, str], why: str, fix: str) ->
         return Check(name, CheckStatus.WARN, "not installed", why, fix)
     result = run_bounded([program, "--version"], {"PATH": environ.get("PATH", os.defpath)}, ProcessLimits(10))
     if result.status != 0:
-        outcome = "did not answer" if result.status is None else f"ended with {result.status}"
-        return Check(name, CheckStatus.WARN, f"{program} {outcome}", why, fix)
+        return Check(name, CheckStatus.WARN, f"{program} {result.outcome_text}", why, fix)
     return Check(name, CheckStatus.OK, f"{result.first_line} at {program}")
 
 

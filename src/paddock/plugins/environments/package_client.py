@@ -1,6 +1,6 @@
 """Runs a package client (pip, npm) with the person's own settings for it, and with no other variables of ours.
 
-It is killed with its process group if it takes too long, if the work is stopped, and if we die.
+It is killed with all its processes if it takes too long, if the work is stopped, and if we die.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class PackageClient:
         )
         if result.stopped:
             raise Unreachable(
-                f"{step} {result.stopped}",
-                code="environment.timeout",
+                f"{step} {result.outcome_text}",
+                code="environment.timeout" if result.stopped == "timeout" else "environment.output",
                 hint="look at the network and at the settings of pip or npm, then try again",
             )
         return result

@@ -217,8 +217,8 @@ class GitRepository:
         )
         if run.stopped:
             raise Unreachable(
-                f"{command} {run.stopped}",
-                code="git.timeout",
+                f"{command} {run.outcome_text}",
+                code="git.timeout" if run.stopped == "timeout" else "git.output",
                 hint="clone it yourself and install the directory",
             )
         if run.status != 0:
