@@ -10,7 +10,7 @@ import pytest
 from tests.gate.test_governed_calls import ANN, held, made_by, outcome
 from tests.gate.test_governed_calls import Office as OpenOffice
 
-from paddock.approvals.store import PAGE_ROWS
+from paddock.approvals.store import REQUESTS_PAGE_ROWS
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.error_mapping import http_status
@@ -168,13 +168,13 @@ async def test_a_call_is_given_up_with_its_request_also_where_its_plugin_is_gone
 
 async def test_however_many_wait_all_of_them_survive_a_restart(office: Office) -> None:
     async with office.open() as host:
-        many = [await held(host) for _ in range(PAGE_ROWS + 2)]
+        many = [await held(host) for _ in range(REQUESTS_PAGE_ROWS + 2)]
     async with open_database(office.home / "data" / "paddock.db") as database:  # a host that dies right after the yes
         desk = build_approvals(database, SystemClock(), SystemRandom())
         await desk.approve("default", many[-1]["approval"], ANN)
     async with office.open() as host:
         assert (await outcome(host, many[-1]["call_id"]))["status"] == "succeeded"
-        assert host.calls.registry.held_count == PAGE_ROWS + 1
+        assert host.calls.registry.held_count == REQUESTS_PAGE_ROWS + 1
         listed = await host.approvals.list_requests("default", limit=3)
 
     assert office.done == ["bob"]

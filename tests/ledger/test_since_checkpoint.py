@@ -188,7 +188,7 @@ async def test_a_chain_that_takes_long_is_looked_at_beside_the_calls_and_signed_
 ) -> None:
     monkeypatch.setattr(lifespan, "VERIFY_TIMEOUT_S", 0)
     monkeypatch.setattr(lifespan, "CHECKPOINT_INTERVAL_S", 0.01)
-    monkeypatch.setattr(startup_check, "PAGE_ROWS", 1)
+    monkeypatch.setattr(startup_check, "SEALED_PAGE_ROWS", 1)
     chain.change("UPDATE ledger SET plugin = 'mail' WHERE seq = 30")
     signed = chain.checkpoints.read_bytes()
 

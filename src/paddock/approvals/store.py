@@ -40,7 +40,7 @@ _COLUMNS_WITHOUT_PAYLOAD = _COLUMNS.replace(" payload,", " '{}' AS payload,")
 _OPEN = (ApprovalState.PENDING.value, ApprovalState.APPROVED.value)
 
 EXPIRE_JOB = "approval.expire"  # the type of the job that expires a request; see `consume.py`
-PAGE_ROWS = 50  # requests with their payloads, which may be large
+REQUESTS_PAGE_ROWS = 50  # requests with their payloads, which may be large
 
 
 def insert_request(tx: Transaction, approval: Approval, token: str) -> None:
@@ -128,7 +128,7 @@ def list_open_after(tx: Transaction, after: str, plugin: str | None = None) -> l
     rows = tx.all(
         f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608
         " WHERE state IN (?, ?) AND id > ? AND (? = '' OR plugin = ?) ORDER BY id LIMIT ?",
-        (*_OPEN, after, plugin or "", plugin or "", PAGE_ROWS),
+        (*_OPEN, after, plugin or "", plugin or "", REQUESTS_PAGE_ROWS),
     )
     return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
 
@@ -250,7 +250,7 @@ def list_overdue(tx: Transaction, now: str) -> list[Approval]:
     rows = tx.all(
         f"SELECT {_COLUMNS} FROM approvals WHERE state IN (?, ?) AND expires_at <= ?"  # noqa: S608
         " ORDER BY expires_at, id LIMIT ?",
-        (*_OPEN, now, PAGE_ROWS),
+        (*_OPEN, now, REQUESTS_PAGE_ROWS),
     )
     return [_request_from_row(row, ()) for row in rows]
 

@@ -9,10 +9,11 @@ disclose network use. Undisclosed use is flagged in the ledger entry of the call
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from paddock.capabilities.request import MethodCounts
 from paddock.core.events.calls import UNDISCLOSED_TEXT
+from paddock.core.schema.traversal import object_or_empty
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import Manifest
 from paddock.plugins.dialects.envelope import result_value
@@ -51,22 +52,19 @@ def find_undisclosed(
 
 def _is_disclosed(manifest: Manifest, answer: Any) -> bool:
     return any(
-        _as_dict(part.get("nondeterminism")).get("is_nondeterministic") is True or part.get("randomness_disclosure")
+        object_or_empty(part.get("nondeterminism")).get("is_nondeterministic") is True
+        or part.get("randomness_disclosure")
         for part in _answer_parts(manifest, answer)
     )
 
 
 def _answer_parts(manifest: Manifest, answer: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the answer and the value inside its envelope, since not every envelope has a field for the disclosure."""
-    yield _as_dict(answer)
-    yield _as_dict(result_value(manifest, answer))
+    yield object_or_empty(answer)
+    yield object_or_empty(result_value(manifest, answer))
 
 
 def _counts_tokens(answer: Any) -> bool:
-    metrics = _as_dict(_as_dict(answer).get("metrics"))
+    metrics = object_or_empty(object_or_empty(answer).get("metrics"))
     counts = [metrics.get(name) for name in _TOKEN_METRICS]
     return any(isinstance(count, int | float) and count > 0 for count in counts)
-
-
-def _as_dict(value: Any) -> Mapping[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

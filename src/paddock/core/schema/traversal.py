@@ -54,6 +54,11 @@ def as_object(value: object) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
+def object_or_empty(value: object) -> dict[str, Any]:
+    """The value as an object with text keys, or an empty one when it is something else."""
+    return as_object(value) or {}
+
+
 def subschemas(schema: object) -> Iterator[tuple[tuple[PathPart, ...], Any]]:
     """Every direct subschema with the steps that lead to it, such as `("properties", "name")`."""
     if not isinstance(schema, dict):

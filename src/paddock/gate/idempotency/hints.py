@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from paddock.core.errors import Invalid, PluginError, Problem
 from paddock.core.printable import printable
+from paddock.core.schema.traversal import object_or_empty
 from paddock.gate.idempotency.key_verdict import validate_idempotency_key
 from paddock.manifest.model import Manifest
 from paddock.plugins.dialects.envelope import is_mcp_server
@@ -147,23 +148,23 @@ def _encode_placeholder(name: str, payload: Any) -> str:
 
 
 def _find_value(name: str, payload: Any) -> Any:
-    fields = _as_dict(payload)
+    fields = object_or_empty(payload)
     if name in fields:
         return fields[name]
     value: Any = fields
     for part in name.split("."):
-        value = _as_dict(value).get(part)
+        value = object_or_empty(value).get(part)
     return value
 
 
 def _text_blocks(answer: Any) -> Iterator[tuple[dict[str, Any], _HintLocation]]:
     """Yield the objects in an MCP server's answer whose text may be JSON, with the location of the text."""
-    content = _as_dict(answer).get("content")
+    content = object_or_empty(answer).get("content")
     for index, block in enumerate(cast("list[Any]", content) if isinstance(content, list) else ()):
         block_location = ((None, "content"), index)
         for holder, holder_location in (
-            (_as_dict(block), block_location),
-            (_as_dict(_as_dict(block).get("resource")), (block_location, "resource")),
+            (object_or_empty(block), block_location),
+            (object_or_empty(object_or_empty(block).get("resource")), (block_location, "resource")),
         ):
             if isinstance(holder.get("text"), str):
                 yield holder, (holder_location, "text")
@@ -179,7 +180,3 @@ def _location_path(location: _HintLocation) -> str:
 
 def _is_container(value: Any) -> bool:
     return isinstance(value, dict | list | tuple)
-
-
-def _as_dict(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT_ROWS = 1_000
 CHECKPOINT_INTERVAL_S = 60.0
-_PAGE_ROWS = 10_000
+_HASH_PAGE_ROWS = 10_000
 _HASH_BATCH = 64  # leaves hashed before yielding the GIL; each takes a few microseconds
 _SEVERAL, _MAX_ERRORS_SHOWN = 2, 5
 
@@ -142,7 +142,7 @@ class Checkpointer:
             await asyncio.to_thread(_add_leaves, tree, hashes)  # a thousand hashes would delay calls on this loop
             seq += len(hashes)
             head = hashes[-1] if hashes else head
-            if len(hashes) < _PAGE_ROWS:
+            if len(hashes) < _HASH_PAGE_ROWS:
                 return tree.root(), head, seq
 
 
@@ -159,7 +159,8 @@ def _read_heads(tx: Transaction) -> list[tuple[str, int]]:
 def _read_hashes(tx: Transaction, tenant: str, after: int) -> list[bytes]:
     """Return the hashes of consecutive rows."""
     rows = tx.all(
-        "SELECT seq, hash FROM ledger WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?", (tenant, after, _PAGE_ROWS)
+        "SELECT seq, hash FROM ledger WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?",
+        (tenant, after, _HASH_PAGE_ROWS),
     )
     if any(row["seq"] != after + offset for offset, row in enumerate(rows, 1)):
         raise _broken_chain_error(tenant, "rows are missing")

@@ -8,10 +8,8 @@ from typing import Any
 import orjson
 
 from paddock.ledger.entry_hash import CHAIN_VERSION, GENESIS_HASH, SealedEntry
-from paddock.ledger.read.entries import read_head, read_sealed, undecodable_row_error
+from paddock.ledger.read.entries import SEALED_PAGE_ROWS, read_head, read_sealed, undecodable_row_error
 from paddock.store.database import DirectDatabase
-
-_PAGE_ROWS = 2_000
 
 
 def export_chain(database: DirectDatabase, tenant: str, checkpoint_lines: Sequence[bytes]) -> Iterator[bytes]:
@@ -33,7 +31,7 @@ def export_chain(database: DirectDatabase, tenant: str, checkpoint_lines: Sequen
             # Both in one read: otherwise the head might include rows that were added since.
             rows, head = database.read(
                 lambda tx, after=seq: (
-                    list(read_sealed(tx, tenant, after=after, limit=_PAGE_ROWS)),
+                    list(read_sealed(tx, tenant, after=after, limit=SEALED_PAGE_ROWS)),
                     read_head(tx, tenant),
                 )
             )
@@ -41,7 +39,7 @@ def export_chain(database: DirectDatabase, tenant: str, checkpoint_lines: Sequen
             raise undecodable_row_error() from error
         for row in rows:
             yield orjson.dumps(_row_json(row))
-        if len(rows) < _PAGE_ROWS:
+        if len(rows) < SEALED_PAGE_ROWS:
             break
         seq = rows[-1].seq
     yield from (b'{"checkpoint":' + line + b"}" for line in checkpoint_lines)

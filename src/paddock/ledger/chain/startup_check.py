@@ -26,10 +26,8 @@ from paddock.ledger.chain.checkpoint import (
 from paddock.ledger.chain.signing_key import key_id, public_key_files, read_public_key
 from paddock.ledger.chain.verifier import ChainError, ChainHead, ChainVerifier
 from paddock.ledger.entry_hash import SealedEntry
-from paddock.ledger.read.entries import read_head, read_sealed
+from paddock.ledger.read.entries import SEALED_PAGE_ROWS, read_head, read_sealed
 from paddock.store.database import Database, Transaction
-
-PAGE_ROWS = 2_000
 
 _log = logging.getLogger("paddock.ledger")
 
@@ -65,7 +63,7 @@ async def _find_error(database: Database, state: Path, tenant: str) -> ChainErro
         while True:
             rows, head = await database.read(lambda tx, after=verifier.seq: _read_page(tx, tenant, after))
             await asyncio.to_thread(_check_rows, verifier, rows)
-            if len(rows) < PAGE_ROWS:
+            if len(rows) < SEALED_PAGE_ROWS:
                 verifier.check_head(head)
                 return None
     except ChainError as error:
@@ -136,7 +134,7 @@ def _require_signed_row(tx: Transaction, checkpoint: Checkpoint) -> None:
 
 def _read_page(tx: Transaction, tenant: str, after: int) -> tuple[list[SealedEntry], ChainHead | None]:
     head = read_head(tx, tenant)
-    return list(read_sealed(tx, tenant, after=after, limit=PAGE_ROWS)), ChainHead(*head) if head else None
+    return list(read_sealed(tx, tenant, after=after, limit=SEALED_PAGE_ROWS)), ChainHead(*head) if head else None
 
 
 def _tenants_with_heads(tx: Transaction) -> list[str]:

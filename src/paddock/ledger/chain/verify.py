@@ -20,10 +20,8 @@ from paddock.ledger.chain.signing_key import key_id, public_key_file, public_key
 from paddock.ledger.chain.verifier import ChainError, ChainFinding, ChainHead, ChainVerifier
 from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.entry_hash import SealedEntry
-from paddock.ledger.read.entries import last_seq, read_head, read_sealed
+from paddock.ledger.read.entries import SEALED_PAGE_ROWS, last_seq, read_head, read_sealed
 from paddock.store.database import DirectDatabase, Transaction
-
-PAGE_ROWS = 2_000
 
 VerifyProgress = Callable[[str, int, int], None]
 """Progress callback: tenant, rows checked, rows in total."""
@@ -98,7 +96,7 @@ def _verify_tenant(
                 verifier.check_row(row)
             if report is not None:
                 report(tenant, verifier.seq, max(row_count, verifier.seq))
-            if len(rows) < PAGE_ROWS:
+            if len(rows) < SEALED_PAGE_ROWS:
                 verifier.check_head(head)
                 return verifier.finding(None)
     except ChainError as error:
@@ -111,7 +109,7 @@ def _read_page(database: DirectDatabase, tenant: str, after: int) -> tuple[list[
     """Return a page of rows, and the head at that moment."""
 
     def read_rows(
-        tx: Transaction, limit: int = PAGE_ROWS, after: int = after
+        tx: Transaction, limit: int = SEALED_PAGE_ROWS, after: int = after
     ) -> tuple[list[SealedEntry], ChainHead | None]:
         head = read_head(tx, tenant)
         return list(read_sealed(tx, tenant, after=after, limit=limit)), ChainHead(*head) if head else None
@@ -120,7 +118,7 @@ def _read_page(database: DirectDatabase, tenant: str, after: int) -> tuple[list[
         return database.read(read_rows)
     except UnicodeDecodeError:
         # Bytes that are not text, written by another program. Reading row by row finds which row it is.
-        for seq in range(after, after + PAGE_ROWS):
+        for seq in range(after, after + SEALED_PAGE_ROWS):
             try:
                 database.read(lambda tx, seq=seq: read_rows(tx, 1, seq))
             except UnicodeDecodeError:

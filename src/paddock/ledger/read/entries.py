@@ -18,6 +18,7 @@ from paddock.ledger.read.failures import failure_queries
 from paddock.store.database import Row, Transaction
 
 MAX_PAGE_ENTRIES = 1000
+SEALED_PAGE_ROWS = 2_000  # for readers of whole chains
 SqlCondition: TypeAlias = tuple[str, tuple[Any, ...]]
 """A part of a query, and its parameters."""
 
