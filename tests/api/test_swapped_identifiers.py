@@ -70,6 +70,7 @@ ROUTES = {
         ("POST", "/webhooks/{}/disable"),
         ("DELETE", "/webhooks/{}"),
     ],
+    "secret": [("GET", "/secrets/{}"), ("DELETE", "/secrets/{}")],
     "plugin": [
         ("GET", "/plugins/{}"),
         ("GET", "/plugins/{}/tools"),
@@ -133,6 +134,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Generator[Two, None, None]:
         hook = started.ask_tcp("POST", "/webhooks", {"url": "https://hooks.example.org/x"}, **bearer)
         assert hook.status in (200, 201), hook.body
         ids["webhook"] = [hook.body["id"]]
+        assert started.ask("PUT", "/secrets/key-of-default", {"value": "hunter2"}).status == 200
+        ids["secret"] = ["key-of-default"]
         entries = started.ask_tcp("GET", "/ledger?limit=100", **bearer).body["entries"]
         ids["entry"] = [one["id"] for one in entries]
         assert all(ids.values())
@@ -197,7 +200,7 @@ def test_whose_they_are_finds_each_of_them(two: Two) -> None:
     for kind, route in (
         *(("call", "/calls/{}"), ("approval", "/approvals/{}"), ("entry", "/ledger/{}")),
         *(("artifact", "/artifacts/{}"), ("webhook", "/webhooks/{}"), ("plugin", "/plugins/{}")),
-        *(("key", "/api-keys/{}"), ("group", "/groups/{}"), ("person", "/people/{}")),
+        *(("key", "/api-keys/{}"), ("group", "/groups/{}"), ("person", "/people/{}"), ("secret", "/secrets/{}")),
     ):
         for one in two.ids[kind]:
             connection = http.client.HTTPConnection(*two.where, timeout=PATIENCE)
@@ -227,7 +230,7 @@ def test_no_list_of_another_tenant_holds_anything_of_it(two: Two) -> None:
         return answer.status, text
 
     lists = {"/calls": "call", "/approvals?all=1": "approval", "/ledger?limit=1000": "entry", "/webhooks": "webhook"}
-    lists |= {"/api-keys": "key", "/groups": "group", "/people": "person", "/sessions": "session"}
+    lists |= {"/secrets": "secret", "/api-keys": "key", "/groups": "group", "/people": "person", "/sessions": "session"}
     for path, kind in lists.items():
         status, own = said(two.own, path)
         assert status == 200 and any(one in own for one in two.ids[kind]), path

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,12 +24,15 @@ from fixtures.maker import CONTENT, maker
 from fixtures.parrot import parrot
 from paddock.cli.client import in_process
 from paddock.cli.client.api_client import ApiClient, open_client
+from paddock.cli.client.event_loop import open_runner
 from paddock.cli.client.follow import make_call
+from paddock.cli.client.prompt_relay import PromptRelay
 from paddock.cli.client.transport import ApiRequest
 from paddock.cli.output.approval_prompt import ApprovalPrompt
 from paddock.cli.output.question_prompt import QuestionPrompt
 from paddock.cli.output.report import DEBUG_HINT, InterruptedCommand
 from paddock.core.errors import CallerError, Denied, HostError, Invalid, NotFound, TimedOut
+from paddock.core.secret import Secret
 from paddock.web.routing.error_formats import full_problem
 
 
@@ -214,6 +218,27 @@ def test_a_host_that_is_being_opened_is_stopped_by_an_interrupt(monkeypatch: pyt
         pass
 
     assert stopped == [True]
+
+
+def test_the_time_that_a_person_takes_at_a_prompt_of_the_host_is_not_the_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(in_process, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    async def open_for_ever() -> None:
+        await asyncio.Event().wait()
+
+    def think() -> Secret:
+        now[0] += 100
+        return Secret("typed")
+
+    with open_runner() as runner:
+        relay, host = PromptRelay(runner.get_loop()), runner.get_loop().create_task(open_for_ever())
+        transport = in_process.InProcessTransport(runner, host, runner.get_loop().create_future(), relay)
+        answer = transport.wait(asyncio.to_thread(relay.ask, think), deadline=50)
+
+    assert answer.reveal() == "typed"
 
 
 class Interrupted:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 
 if TYPE_CHECKING:
     from paddock.approvals.store import ApprovalTransaction
     from paddock.plugins.store.store import PluginStore
-    from paddock.store.audited_transaction import AuditedTransaction
     from paddock.store.database import Transaction
-
-T = TypeVar("T")
 
 DEFAULT_TENANT_NAME = str(DEFAULT_TENANT)
 
@@ -23,19 +19,6 @@ def local_principal() -> PrincipalId:
     from paddock.cli.client.local_store import local_principal as principal
 
     return principal()
-
-
-def read_store(unit: Callable[[Transaction], T]) -> T:
-    """Run a read transaction."""
-    from paddock.cli.client.local_store import open_for_read
-
-    with open_for_read() as host:
-        return host.plugins.database.read(unit)
-
-
-def audited_transactions(store: PluginStore) -> Callable[[Transaction], AuditedTransaction]:
-    """Return a function that turns a transaction into an audited change by the local principal."""
-    return store.acting_as(local_principal()).audited_change
 
 
 def approval_transaction(store: PluginStore, tx: Transaction) -> ApprovalTransaction:
