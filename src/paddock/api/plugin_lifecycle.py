@@ -10,6 +10,7 @@ from paddock.core.errors import NeedsConsent
 from paddock.core.schema_annotations import MemberConstraint
 from paddock.host.calls.osqr_activation import ActivationSummaryJson, ActivePluginJson
 from paddock.host.host import Host
+from paddock.plugins.install.consent_screen import ConsentScreenJson
 from paddock.web.request_context import call_context, request_tenant
 from paddock.web.routing.body_parsers import MAX_GRANTS, parse_grants
 from paddock.web.routing.route import (
@@ -41,6 +42,16 @@ class RolledBackPluginJson(TypedDict):
     version: str
 
 
+class RollbackPreviewJson(TypedDict):
+    """What a rollback would change."""
+
+    name: str
+    old_version: Annotated[str, "The version in use."]
+    version: Annotated[str, "The version to go back to."]
+    screen: ConsentScreenJson
+    capabilities: Annotated[list[str], "What that version requests and is no longer granted."]
+
+
 class ActivatedPluginJson(ActivationSummaryJson):
     """A plugin that was activated."""
 
@@ -64,6 +75,7 @@ class PinBody(TypedDict):
 
 
 class RollbackBody(TypedDict):
+    old_version: NotRequired[Annotated[Version, "The version in use as the person saw it; 409 if another one is."]]
     version: NotRequired[Annotated[Version, "An installed version; the previous one by default."]]
     grant: NotRequired[
         Annotated[list[str], MemberConstraint(max_items=MAX_GRANTS), "Capabilities that a person has just granted."]
@@ -84,6 +96,21 @@ class VersionRoutes:
         self._host = host
 
     def endpoints(self) -> list[ApiRoute]:
+        return [
+            ApiRoute(
+                "GET",
+                "/plugins/{name}/rollback",
+                self.preview_rollback,
+                "Preview a rollback",
+                "The `screen` to show to a person first, and the `capabilities` that each need their consent.",
+                query={"version": "An installed version; the previous one by default."},
+                error_statuses=(409, 502),
+                access=HOST,
+            ),
+            *self._changes(),
+        ]
+
+    def _changes(self) -> list[ApiRoute]:
         return [
             route
             for prefix in (API_PREFIX, OSQR_PREFIX)
@@ -129,10 +156,28 @@ class VersionRoutes:
             }
         )
 
+    async def preview_rollback(self, request: Request) -> JsonResponse[RollbackPreviewJson]:
+        preview = await self._host.plugins.versions.preview_rollback(
+            path_param(request), request.query_params.get("version")
+        )
+        return JsonResponse(
+            {
+                "name": preview.now.plugin,
+                "old_version": preview.now.version,
+                "version": preview.target.version,
+                "screen": preview.screen.to_value(),
+                "capabilities": [str(capability) for capability in preview.new],
+            }
+        )
+
     async def roll_back(self, request: Request) -> JsonResponse[RolledBackPluginJson]:
         body = validated_body(request, RollbackBody)
         old_version, new_version = await self._host.plugins.versions.rollback(
-            path_param(request), body.get("version"), parse_grants(body), caller_of(request).principal.id
+            path_param(request),
+            body.get("version"),
+            parse_grants(body),
+            caller_of(request).principal.id,
+            leaving=body.get("old_version"),
         )
         return JsonResponse({"success": True, "old_version": old_version, "version": new_version})
 

@@ -20,6 +20,7 @@ from paddock.api.identity.groups import GroupRoutes
 from paddock.api.identity.people import PeopleRoutes
 from paddock.api.identity.sign_ins import SignInRoutes
 from paddock.api.identity.tenants import TenantRoutes
+from paddock.api.installs import InstallRoutes
 from paddock.api.knobs import KnobRoutes
 from paddock.api.ledger import LedgerRoutes
 from paddock.api.plugin_features import DefinitionRoutes, FeatureRoutes
@@ -49,6 +50,7 @@ def api_routes(
         *PluginRoutes(host, shutdown.closing).endpoints(),
         *VersionRoutes(host).endpoints(),
         *PluginManagementRoutes(host).endpoints(),
+        *InstallRoutes(host, shutdown.closing).endpoints(),
         *KnobRoutes(host).endpoints(),
         *DefinitionRoutes(host).endpoints(),
         *FeatureRoutes(host).endpoints(),

@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from paddock.core.action import Action
+from paddock.core.errors import OperatorError
 from paddock.manifest.capability import (
     Capability,
     Execute,
@@ -18,6 +20,7 @@ from paddock.manifest.capability import (
     NetworkAccess,
     SecretUse,
     StorageAccess,
+    covers,
     is_harmless,
     merge_capabilities,
 )
@@ -29,6 +32,29 @@ from paddock.manifest.syntax.fields import ProblemReport
 def requested_capabilities(manifest: Manifest) -> tuple[Capability, ...]:
     """Return the capabilities, and the secret uses that come with `host:secrets`."""
     return (*manifest.capabilities, *_secret_uses(manifest))
+
+
+def check_grants_requested(grants: Iterable[Capability], manifest: Manifest, hint: str, action: Action | None) -> None:
+    """Reject a grant that the plugin does not request: it would change nothing, and look as if it had.
+
+    Args:
+        grants: What a person means to grant.
+        manifest: The plugin's manifest.
+        hint, action: How to grant more than it requests.
+
+    Raises:
+        OperatorError: `capability.not_asked`, one of them is not requested.
+    """
+    requested = requested_capabilities(manifest)
+    unrequested = [grant for grant in grants if not any(covers(one, grant) for one in requested)]
+    if unrequested:
+        raise OperatorError(
+            f"{manifest.name} {manifest.version} does not ask for {', '.join(map(str, unrequested))};"
+            " nothing was changed",
+            code="capability.not_asked",
+            hint=hint,
+            action=action,
+        )
 
 
 def _secret_uses(manifest: Manifest) -> Iterator[SecretUse]:

@@ -6,6 +6,8 @@ import errno
 import os
 from pathlib import Path
 
+from paddock.core.errors import HostError, StoreUnavailable
+
 
 def sync_directory(directory: Path) -> None:
     """Make the directory's entries durable; syncing a file does not do that for its name."""
@@ -17,3 +19,11 @@ def sync_directory(directory: Path) -> None:
 
 
 OUT_OF_SPACE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
+def system_error(error: OSError, hint: str = "") -> HostError:
+    """Wrap an error of the operating system that nothing else has handled; the hint is for all but a full disk."""
+    path = f": {error.filename}" if error.filename else ""
+    if error.errno in OUT_OF_SPACE_ERRNOS:
+        return StoreUnavailable(f"there is no room left{path}", code="store.full", hint="free some space: df -h")
+    return HostError(f"the system refused: {error.strerror}{path}", code="system_refused", hint=hint)

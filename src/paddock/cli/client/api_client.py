@@ -96,7 +96,15 @@ class ApiClient:
         Raises:
             TimedOut: `call.timeout`, it did not end within that many seconds.
         """
-        with self._open("POST", "/calls", body, timeout_s, _EVENT_STREAM_TYPE, acting_as) as response:
+        with self.stream_post("/calls", body, timeout_s, acting_as) as call:
+            yield call
+
+    @contextmanager
+    def stream_post(
+        self, path: str, body: dict[str, Any], timeout_s: float | None = None, acting_as: str | None = None
+    ) -> Generator[tuple[str, ServerEvents], None, None]:
+        """Start something; yield its id and its events. Leaving the block before its end cancels it."""
+        with self._open("POST", path, body, timeout_s, _EVENT_STREAM_TYPE, acting_as) as response:
             location = response.headers.get("content-location", "")
             yield location.partition("?")[0].rpartition("/")[2], _parse_events(response)
 

@@ -108,7 +108,7 @@ def _confirm_capabilities(manifest: Manifest, *, yes: bool, retype: str) -> None
     heading = f"{manifest.display_name} {manifest.version}"
     screen = ConsentScreen(heading, (("id", manifest.name),), tuple(consent_sections(manifest)), f"Run {heading}?")
     if not yes:
-        print_consent_screen(screen)
+        print_consent_screen(screen.to_value())
         details = {"capabilities": [str(item) for item in requested_capabilities(manifest)]}
         confirm(screen.question, yes=yes, retype=retype, details=details)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +19,12 @@ from paddock.core.errors import Invalid, NeedsConsent, NotFound, OperatorError, 
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
+    from paddock.cli.client.api_client import ApiClient
     from paddock.cli.commands.client_config import McpClientSettings
+    from paddock.config.settings import HttpSettings
     from paddock.manifest.capability import Capability
     from paddock.manifest.dialects.mcp_user_config import ImportedServer
     from paddock.manifest.result import ManifestResult
-    from paddock.plugins.store.store import PluginStore
 
 
 _EXAMPLE_SETTINGS = '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
@@ -60,20 +60,18 @@ def import_(
 
     Afterwards, settings are printed for your client, so that it reaches all servers through Paddock.
     """
-    from paddock.cli.client.local_store import open_for_change
-    from paddock.cli.client.secret_input import open_wrapping_keys
+    from paddock.cli.client.api_client import open_client
     from paddock.cli.commands.client_config import (
         print_client_snippet,
         read_client_settings,
         require_client_settings,
         update_client_settings,
     )
-    from paddock.cli.commands.plugin.install import install_package, report_installed
+    from paddock.cli.commands.plugin.confirm_install import install_package, report_installed
     from paddock.cli.output.consent_prompt import parse_grants
     from paddock.core.error_mapping import error_to_json, exit_code
     from paddock.manifest.names import slug
-    from paddock.plugins.install.request import InstallRequest
-    from paddock.plugins.package.source import ARCHIVE_SUFFIXES, parse_source
+    from paddock.plugins.package.source import ARCHIVE_SUFFIXES, absolute_source
 
     path = Path(file)
     if not os.path.exists(file):  # noqa: PTH110 - a path that cannot be one is no file either, and no error
@@ -86,8 +84,9 @@ def import_(
         require_client_settings(client, path)
     if path.suffix.lower() in ARCHIVE_SUFFIXES:
         _reject_capabilities_for_bundle(path, capabilities)
-        with open_for_change() as host:
-            value = install_package(host.plugins, InstallRequest(parse_source(file)), grant, retype, yes=yes)
+        body = {"source": absolute_source(file)[0], "grant": list(grant)}
+        with open_client() as api:
+            value = install_package(api, body, parse_grants(grant), retype, yes=yes)
         report_installed(value, as_json=as_json)
         return
     servers = _exclude_paddock(_select_servers(path, only), client, path)
@@ -99,19 +98,17 @@ def import_(
         )
     results: list[dict[str, Any]] = []
     failures: list[PaddockError] = []
-    with open_for_change() as host:
-        store, http = replace(host.plugins, keys=open_wrapping_keys(host)), host.loaded.settings.http
+    granted = [*parse_grants(grant), *capabilities]
+    with open_client() as api:
         for index, (title, reading) in enumerate(servers):
             if len(servers) > 1:
                 print_message(f"[{index + 1}/{len(servers)}] {printable(title)}")
             retype_one = retype if only or len(servers) == 1 else f"{retype} --only {shlex.quote(title)}"
             try:
-                server = _add_capabilities(reading, capabilities)
-                grants = [*grant, *capability]
-                results.append(
-                    {"server": title} | _import_server(store, reading, server, path, grants, retype_one, yes=yes)
-                )
-                _report_copied_secrets(results[-1], server, path)
+                body = {"settings_file": str(path.resolve()), "server": title, "capabilities": list(capability)}
+                result = {"server": title} | _import_server(api, reading, body, granted, retype_one, yes=yes)
+                results.append(result)
+                _report_copied_secrets(result, reading.all()[0], path)
             except PaddockError as error:
                 # One server's failure says nothing about the next.
                 failures.append(error)
@@ -134,7 +131,8 @@ def import_(
             failures.append(error)
             print_error(error)
         client_result = {
-            "client": print_client_snippet(client, http, as_json=as_json or bool(client_result)) | client_result
+            "client": print_client_snippet(client, _http_settings(), as_json=as_json or bool(client_result))
+            | client_result
         }
     if as_json:
         print_json({"imported": results} | client_result | ({"error": error_to_json(failures[0])} if failures else {}))
@@ -189,40 +187,29 @@ def _exclude_paddock(
     return others
 
 
-def _add_capabilities(reading: ManifestResult, capabilities: Sequence[Capability]) -> ImportedServer:
-    """Return the server as it will be installed.
-
-    Raises:
-        Invalid: it has problems; carries all of them.
-    """
-    from dataclasses import replace
-
-    from paddock.manifest.permissions import with_capabilities
-
-    server = reading.all()[0]
-    return replace(server, manifest=with_capabilities(server.manifest, capabilities))
-
-
 def _import_server(
-    store: PluginStore,
+    api: ApiClient,
     reading: ManifestResult,
-    server: ImportedServer,
-    path: Path,
-    grants: Sequence[str],
+    body: Mapping[str, Any],
+    granted: Sequence[Capability],
     retype: str,
     *,
     yes: bool,
 ) -> dict[str, Any]:
-    """Show, confirm and install one server; as the package that its command would fetch, if it does that."""
-    from paddock.cli.commands.plugin.install import confirm_and_commit
-    from paddock.cli.output.status_line import ProgressLine
-    from paddock.manifest.rules.readiness import FETCHED_AT_START
-    from paddock.plugins.install.import_servers import find_server_package, resolve_server
+    """Show, confirm and install one server; as the package that its command would fetch, if it does that.
 
-    package = find_server_package(server)
-    with ProgressLine() as line, resolve_server(store, server, package, path.resolve(), line.callback) as resolved:
-        line.clear()
-        shown_messages = {problem.message for problem in resolved.warnings}
+    Raises:
+        Invalid: it has problems; carries all of them.
+        PaddockError: see `install_package`.
+    """
+    from paddock.cli.commands.plugin.confirm_install import install_package
+    from paddock.manifest.rules.readiness import FETCHED_AT_START
+    from paddock.plugins.install.import_servers import find_server_package
+
+    package = find_server_package(reading.all()[0])
+
+    def introduce(warnings: Sequence[Mapping[str, Any]]) -> None:
+        shown_messages = {warning["message"] for warning in warnings}
         shown_messages |= {
             problem.message for problem in reading.warnings if package and problem.code == FETCHED_AT_START
         }
@@ -234,8 +221,17 @@ def _import_server(
             print_message(
                 f"  {styled('→', 'dim')} its command would fetch a package at every start; installed instead: {source}"
             )
-        result = confirm_and_commit(store, resolved, grants, retype, yes=yes)
+
+    result = install_package(api, body, granted, retype, yes=yes, introduce=introduce)
     return result | ({"package": package.typed_source} if package else {})
+
+
+def _http_settings() -> HttpSettings:
+    from paddock.config.directories import find_directories
+    from paddock.config.load import load_settings
+    from paddock.config.project_file import working_directory
+
+    return load_settings(find_directories(os.environ, Path.home()), os.environ, cwd=working_directory()).settings.http
 
 
 def _reject_capabilities_for_bundle(path: Path, capabilities: Sequence[Capability]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output.report import ask_yes_no, is_interactive, print_message, styled
 from paddock.core.action import Action
@@ -12,27 +12,27 @@ from paddock.core.printable import printable
 from paddock.manifest.capability import (
     Capability,
     InvalidCapability,
-    covers,
     describe_capability,
     is_dangerous,
     parse_capability,
 )
-from paddock.manifest.model import Manifest
-from paddock.manifest.permissions import requested_capabilities
-from paddock.plugins.install.consent_screen import ConsentScreen
+
+if TYPE_CHECKING:
+    from paddock.manifest.model import Manifest
+    from paddock.plugins.install.consent_screen import ConsentScreenJson
 
 
-def print_consent_screen(screen: ConsentScreen) -> None:
+def print_consent_screen(screen: ConsentScreenJson) -> None:
     """Print the consent screen on stderr."""
-    print_message(styled(printable(screen.heading), "bold"))
-    for label, value in screen.facts:
+    print_message(styled(printable(screen["heading"]), "bold"))
+    for label, value in screen["facts"].items():
         print_message(f"  {styled(label.ljust(12), 'dim')} {printable(value, 400)}")
-    for section in screen.sections:
+    for section in screen["sections"]:
         print_message()
-        print_message(f"  {styled(section.title, 'cyan')}")
-        for line in section.lines:
+        print_message(f"  {styled(section['title'], 'cyan')}")
+        for line in section["lines"]:
             text = printable(line, 400)
-            print_message(f"    • {styled(text, 'yellow') if line in section.alarming else text}")
+            print_message(f"    • {styled(text, 'yellow') if line in section['alarming'] else text}")
     print_message()
 
 
@@ -74,19 +74,9 @@ def check_grants_requested(grants: Sequence[str], manifest: Manifest, how_to_gra
     Raises:
         OperatorError: one of them is not requested, or is not a capability.
     """
-    unrequested = [
-        grant
-        for grant in parse_grants(grants)
-        if not any(covers(requested, grant) for requested in requested_capabilities(manifest))
-    ]
-    if unrequested:
-        raise OperatorError(
-            f"{manifest.name} {manifest.version} does not ask for {', '.join(map(str, unrequested))};"
-            " nothing was changed",
-            code="capability.not_asked",
-            hint=how_to_grant[0],
-            action=how_to_grant[1],
-        )
+    from paddock.manifest import permissions
+
+    permissions.check_grants_requested(parse_grants(grants), manifest, *how_to_grant)
 
 
 def confirm_new_capabilities(new: Sequence[Capability], granted: Sequence[Capability], retype: str) -> list[Capability]:

@@ -25,10 +25,9 @@ from paddock.core.errors import (
     NeedsConsent,
     PaddockError,
     Problem,
-    StoreUnavailable,
 )
 from paddock.core.printable import printable
-from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS
+from paddock.store.filesystem import system_error
 
 NARROW_COLUMNS = 80
 _WRITE_FAILED_CODE = "output.unwritten"
@@ -161,10 +160,7 @@ def _error_json(error: PaddockError) -> dict[str, Any]:
 def wrap_unexpected_error(error: Exception) -> PaddockError:
     """Wrap an unforeseen exception in an error of the host's own tree."""
     if isinstance(error, OSError) and error.errno is not None:
-        path = f": {error.filename}" if error.filename else ""
-        if error.errno in OUT_OF_SPACE_ERRNOS:
-            return StoreUnavailable(f"there is no room left{path}", code="store.full", hint="free some space: df -h")
-        return HostError(f"the system refused: {error.strerror}{path}", code="system_refused", hint=DEBUG_HINT)
+        return system_error(error, DEBUG_HINT)
     return HostError(
         f"something went wrong inside Paddock: {type(error).__name__}: {error}", code="internal", hint=DEBUG_HINT
     )

@@ -13,7 +13,7 @@ from paddock.core.printable import printable
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from paddock.plugins.package.extract import InstallProgress, ProgressCallback
+    from paddock.plugins.package.extract import ProgressCallback
 
 
 _CLEAR_LINE = "\r\x1b[K"
@@ -76,7 +76,7 @@ class ProgressLine:
     @property
     def callback(self) -> ProgressCallback | None:
         """The callback to pass to the work."""
-        return self._show if sys.stderr.isatty() else None
+        return (lambda progress: self.show(progress.step, progress.files)) if sys.stderr.isatty() else None
 
     def clear(self) -> None:
         """Clear the line for other output."""
@@ -85,9 +85,12 @@ class ProgressLine:
             sys.stderr.flush()
             self._has_progress = False
 
-    def _show(self, progress: InstallProgress) -> None:
-        count = f": {progress.files:,} files" if progress.files else ""
-        sys.stderr.write(f"{_CLEAR_LINE}{printable(progress.step, 60)}{count} ")
+    def show(self, step: str, files: int) -> None:
+        """Show a step and how many files it has done so far."""
+        if not step or not sys.stderr.isatty():
+            return
+        count = f": {files:,} files" if files else ""
+        sys.stderr.write(f"{_CLEAR_LINE}{printable(step, 60)}{count} ")
         sys.stderr.flush()
         self._has_progress = True
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NotFound, PaddockError, clear_tracebacks
-from paddock.core.ids import DEFAULT_TENANT, PrincipalId, new_id
+from paddock.core.ids import PrincipalId, new_id
 from paddock.host.plugins.install_job import (
     InstallJob,
     InstallOutcome,
@@ -29,14 +29,18 @@ from paddock.host.plugins.install_job import (
     InstallStopped,
     InstallStopReason,
 )
+from paddock.manifest.permissions import check_grants_requested
+from paddock.plugins.install.import_servers import resolve_server
 from paddock.plugins.install.plan import InstallPlan, PlanAction, apply_plan, check_same_plugin, make_plan
-from paddock.plugins.install.request import InstallRequest, resolve_request
+from paddock.plugins.install.request import InstallRequest, how_to_grant_more, resolve_request
 from paddock.plugins.install.resolve import resolve_package
 from paddock.plugins.manage.enable import missing_configuration
 from paddock.plugins.manage.remove import clean_up_interrupted
 from paddock.plugins.package.stage import sweep_staging
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread, open_store_thread
+from paddock.secrets.wrapping_keys import WrappingKeys
+from paddock.store.filesystem import system_error
 
 _log = logging.getLogger("paddock.host")
 
@@ -65,6 +69,7 @@ class InstallService:
         apply_version_change: Applies the version change of a plugin that was just installed or upgraded.
         clock, random: For timestamps and ids.
         limits: See `InstallLimits`.
+        keys: Seal the secrets of imported servers.
     """
 
     def __init__(
@@ -75,6 +80,7 @@ class InstallService:
         clock: Clock,
         random: Random,
         limits: InstallLimits | None = None,
+        keys: WrappingKeys | None = None,
     ) -> None:
         self.staging = staging
         self.limits = limits or InstallLimits()
@@ -82,6 +88,7 @@ class InstallService:
         self._apply_version_change = apply_version_change
         self._clock = clock
         self._random = random
+        self._keys = keys
         self._jobs: dict[str, InstallJob] = {}
         self._tasks: TaskGroup | None = None
 
@@ -175,7 +182,7 @@ class InstallService:
                 job.error = error
             except Exception as error:
                 _log.error("an installation of %s failed", job.what, exc_info=error)
-                job.error = HostError("this failed for an unexpected reason; see the host's log")
+                job.error = _unexpected_error(error)
             finally:
                 await asyncio.to_thread(resources.close)
             if job.error is not None:
@@ -192,13 +199,18 @@ class InstallService:
     async def _run_steps(self, job: InstallJob, request: InstallRequest, thread: StoreThread) -> None:
         staged = ExitStack()
         try:
-            plan = await thread.run(lambda store: _prepare_plan(store, request, job, staged), by=job.by)
+            plan = await thread.run(
+                lambda store: _prepare_plan(replace(store, keys=self._keys), request, job, staged), by=job.by
+            )
             outcome = await thread.run(lambda store: _expected_outcome(store, plan))
             if plan.action is not PlanAction.NOTHING:
                 expires_at = self._clock.now() + timedelta(seconds=self.limits.consent_timeout_s)
                 by, consent = await job.wait_for_consent(plan, self.limits.consent_timeout_s, expires_at.isoformat())
                 await thread.run(
-                    lambda store: apply_plan(store, plan, consent, progress=job.report_progress), DEFAULT_TENANT, by=by
+                    lambda store: apply_plan(
+                        replace(store, keys=self._keys), plan, consent, progress=job.report_progress
+                    ),
+                    by=by,
                 )
         finally:
             await thread.run(lambda _: staged.close())
@@ -216,17 +228,29 @@ class InstallService:
 def _prepare_plan(store: PluginStore, request: InstallRequest, job: InstallJob, staged: ExitStack) -> InstallPlan:
     """Fetch and check a package; its files stay until `staged` is closed."""
     clean_up_interrupted(store)
+    if request.server is not None:
+        package = staged.enter_context(resolve_server(store, request.server, job.report_progress))
+        return make_plan(store, package)
     resolved = resolve_request(store, request)
     package = staged.enter_context(
         resolve_package(store, resolved.source, job.report_progress, resolved.choices, recorded_as=request.recorded_as)
     )
     if resolved.plugin is not None:
         check_same_plugin(package, resolved.plugin.name)
+    installed_as = package.manifest.name if package.installed is not None else ""
+    check_grants_requested(request.grants, package.manifest, *how_to_grant_more(resolved.source, installed_as))
     return make_plan(store, package, downgrade=request.downgrade)
 
 
 def _expected_outcome(store: PluginStore, plan: InstallPlan) -> InstallOutcome:
     """Describe the result in advance: afterwards the plan is gone."""
     manifest = plan.package.manifest
-    unset = tuple(problem.path.partition(".")[2] for problem in missing_configuration(store, manifest))
-    return InstallOutcome(plan.action, manifest.name, manifest.version, unset)
+    missing = [problem.path.partition(".")[2] for problem in missing_configuration(store, manifest)]
+    unset = tuple(name for name in missing if name not in plan.package.values)
+    return InstallOutcome(plan.action, manifest.name, manifest.version, plan.terms.digest, unset)
+
+
+def _unexpected_error(error: Exception) -> PaddockError:
+    if isinstance(error, OSError) and error.errno is not None:
+        return system_error(error)
+    return HostError("something went wrong inside Paddock", code="internal", hint="the host's log says what")

@@ -57,6 +57,7 @@ class InstallOutcome:
     change: PlanAction
     plugin: str
     version: str
+    digest: str
     unset: tuple[str, ...] = ()  # configuration fields that must be set before it can be enabled
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, TypedDict
 
 from paddock.core.printable import printable
 from paddock.manifest.capability import describe_capability
@@ -23,6 +23,23 @@ _MAX_CHANGES_SHOWN = 40
 _MAX_FINDINGS_SHOWN = 20
 
 
+class ConsentSectionJson(TypedDict):
+    """One heading of a consent screen, and the sentences below it."""
+
+    title: str
+    lines: list[str]
+    alarming: Annotated[list[str], "The lines to highlight as risky."]
+
+
+class ConsentScreenJson(TypedDict):
+    """What a person has to be shown before they consent."""
+
+    heading: str
+    facts: dict[str, str]
+    sections: list[ConsentSectionJson]
+    question: str
+
+
 @dataclass(frozen=True, slots=True)
 class ConsentScreen:
     """A consent screen: facts about the plugin, what it will do, and the question."""
@@ -32,7 +49,7 @@ class ConsentScreen:
     sections: tuple[ConsentSection, ...]
     question: str
 
-    def to_value(self) -> dict[str, Any]:
+    def to_value(self) -> ConsentScreenJson:
         return {
             "heading": self.heading,
             "facts": dict(self.facts),

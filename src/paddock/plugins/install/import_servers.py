@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paddock.core.errors import NotFound
+from paddock.core.printable import printable
 from paddock.manifest.dialects.mcp_user_config import ImportedServer
 from paddock.manifest.model import CommandRuntime
+from paddock.manifest.permissions import with_capabilities
+from paddock.manifest.read import read_each_server
 from paddock.manifest.registry_launcher import RegistryCommand, parse_launcher
+from paddock.plugins.install.request import ServerImport
 from paddock.plugins.install.resolve import ResolvedPackage, resolve_manifest, resolve_package
 from paddock.plugins.package.extract import ProgressCallback
 from paddock.plugins.package.source import PackageSource, parse_source
@@ -47,21 +51,31 @@ def find_server_package(server: ImportedServer) -> ServerPackage | None:
 
 @contextmanager
 def resolve_server(
-    store: PluginStore,
-    server: ImportedServer,
-    package: ServerPackage | None,
-    origin: Path,
-    progress: ProgressCallback | None = None,
+    store: PluginStore, imported: ServerImport, progress: ProgressCallback | None = None
 ) -> Generator[ResolvedPackage, None, None]:
-    """Fetch and check the package of a server, without changing anything yet.
+    """Read a server from its settings, and fetch and check its package, without changing anything yet.
 
     Raises:
-        NotFound: the registry has no such package.
+        NotFound: the settings have no such server, or the registry no such package.
+        Invalid: the server has problems; carries all of them.
         PaddockError: it cannot be installed; says why.
     """
+    server = _read_server(imported)
+    package = find_server_package(server)
     if package is None:
-        with resolve_manifest(store, server.manifest, server.values, origin) as resolved:
+        with resolve_manifest(store, server.manifest, server.values, imported.file) as resolved:
             yield resolved
         return
     with resolve_package(store, package.source, progress, package.choices, server.values) as resolved:
         yield resolved
+
+
+def _read_server(imported: ServerImport) -> ImportedServer:
+    """Return the server as it will be installed."""
+    for name, reading in read_each_server(imported.file):
+        if name == imported.name:
+            server = reading.all()[0]
+            return replace(server, manifest=with_capabilities(server.manifest, imported.capabilities))
+    raise NotFound(
+        f"{printable(imported.file.name)} has no server {printable(imported.name)}", code="import.no_such_server"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from paddock.core.action import Action
 from paddock.core.errors import OperatorError
@@ -145,16 +146,33 @@ def _check_public_value(variable: str, value: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerImport:
+    """An MCP server in another program's settings.
+
+    Attributes:
+        file: The settings, an absolute path.
+        name: The server's name there.
+        capabilities: What it is granted beyond what its entry needs.
+    """
+
+    file: Path
+    name: str
+    capabilities: tuple[Capability, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class InstallRequest:
     """A request to install or upgrade a package.
 
     Attributes:
-        source: The package source; None for the one that the installed version came from.
+        source: The package source; None for the one that the installed version came from, and for a server.
         choices: The options for a registry package.
         upgrade: The name or alias of the plugin that it must be the next version of.
         ref: Another tag, branch or version than the installed one came from.
         downgrade: Whether it may be older than what is installed.
         recorded_as: The source to record, if it is not the one that is read.
+        grants: The capabilities that a person means to grant; the package must request each of them.
+        server: The server to import, in place of a source.
     """
 
     source: PackageSource | None
@@ -163,6 +181,8 @@ class InstallRequest:
     ref: str | None = None
     downgrade: bool = False
     recorded_as: PackageSource | None = None
+    grants: tuple[Capability, ...] = ()
+    server: ServerImport | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,13 @@ class PackageSource:
     ref: str | None = None
     constraints: tuple[str, ...] = ()
 
+    @property
+    def local(self) -> bool:
+        """Whether it is read from this machine's disk."""
+        if self.kind is SourceKind.GIT:
+            return self.location.startswith("file:")
+        return self.kind in (SourceKind.DIRECTORY, SourceKind.ARCHIVE, SourceKind.CONFIGURATION)
+
     def describe(self) -> str:
         """Describe the source for the consent screen."""
         if self.kind is SourceKind.GIT:
@@ -136,7 +143,7 @@ def parse_source(
     directory = base or _working_directory(text.removeprefix("git+"))
     if text.startswith("git+"):
         return _git_source(*_split_ref(text.removeprefix("git+"), ref), directory)
-    if "://" in text or "::" in text:
+    if not text.startswith("/") and ("://" in text or "::" in text):
         address, parsed_ref = _split_ref(text, ref)
         if address.startswith("ssh://") or (address.startswith(("https://", "file://")) and address.endswith(".git")):
             return _git_source(address, parsed_ref, directory)
@@ -150,6 +157,28 @@ def parse_source(
     if _SCP_FORM.fullmatch(text) and not (directory / text).exists():
         return _git_source(*_split_ref(text, ref), directory)
     return _local_source(text, ref, directory)
+
+
+def names_network_source(text: str) -> bool:
+    """Whether a source names a registry or a remote git repository, judged by the text alone."""
+    address = text.removeprefix("git+").partition("#")[0]
+    return (
+        text.startswith(("pypi:", "npm:"))
+        or address.startswith(("https://", "ssh://"))
+        or bool(_SCP_FORM.fullmatch(address))
+    )
+
+
+def absolute_source(text: str, ref: str | None = None) -> tuple[str, str | None]:
+    """Return a typed source and its ref for a host with another working directory: a path becomes absolute.
+
+    Raises:
+        PaddockError: see `parse_source`.
+    """
+    source = parse_source(text, ref)
+    if not source.local:
+        return text, ref
+    return (f"git+{source.location}" if source.kind is SourceKind.GIT else source.location), source.ref
 
 
 def _registry_source(text: str, ref: str | None, constraints: Sequence[str]) -> PackageSource:

@@ -12,19 +12,19 @@ from paddock.manifest.capability import Capability, InvalidCapability, parse_cap
 MAX_GRANTS = 200  # in one request
 
 
-def parse_grants(body: Mapping[str, Any]) -> list[Capability]:
-    """Parse the capabilities in `grant`.
+def parse_grants(body: Mapping[str, Any], member: str = "grant") -> list[Capability]:
+    """Parse the capabilities in a member of the body.
 
     Raises:
         Invalid: some are malformed; lists every problem.
     """
     capabilities: list[Capability] = []
     problems: list[Problem] = []
-    for index, text in enumerate(body.get("grant", [])):
+    for index, text in enumerate(body.get(member, [])):
         try:
             capabilities.append(parse_capability(text))
         except InvalidCapability as error:
-            problems.append(Problem(f"grant[{index}]", error.message, error.hint, "capability.malformed"))
+            problems.append(Problem(f"{member}[{index}]", error.message, error.hint, "capability.malformed"))
     if problems:
         raise Invalid("the body is not valid", problems, code="invalid_params")
     return capabilities

@@ -150,7 +150,7 @@ def _confirm_grants(name: str, tenant: str, grants: Sequence[str], *, yes: bool)
     granted = parse_grants(grants)
     if first_grant:
         screen = grant_screen(state.row, tenant, hints)
-        print_consent_screen(screen)
+        print_consent_screen(screen.to_value())
         confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
         return missing
     # As with an upgrade: each capability that widens the cage is confirmed separately.

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import click
-
-if TYPE_CHECKING:
-    from paddock.plugins.environments.metadata import IndexOptions
-    from paddock.plugins.package.source import PackageSource
 
 plugin_name_option = click.option("--name", help="The name for a plugin from a registry.")
 constraint_option = click.option(
@@ -46,28 +39,3 @@ capability_option = click.option(
     metavar="CAPABILITY",
     help="Grant a capability to a server from a registry, e.g. net:api.github.com:443; may be repeated.",
 )
-
-
-def read_index_options(
-    source: PackageSource,
-    arguments: Sequence[str],
-    capabilities: Sequence[str],
-    variables: Sequence[str],
-    *,
-    name: str | None = None,
-    program: str | None = None,
-    plugin: str = "",
-) -> IndexOptions | None:
-    """Parse the typed options. See `plugins.install.request.parse_index_options`."""
-    from paddock.cli.output.consent_prompt import parse_grants
-    from paddock.plugins.install.request import parse_index_options
-
-    return parse_index_options(
-        source,
-        name=name,
-        program=program,
-        arguments=arguments,
-        capabilities=parse_grants(capabilities, "--capability"),
-        variables=variables,
-        plugin=plugin,
-    )

@@ -1,0 +1,161 @@
+"""Installs a package through the API: shows what it would change, asks for consent, and reports the result."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from paddock.cli.output.report import print_json, print_message, print_problems, styled
+
+if TYPE_CHECKING:
+    from paddock.cli.client.api_client import ApiClient
+    from paddock.cli.client.install_job import FollowedInstall
+    from paddock.manifest.capability import Capability
+
+
+def install_package(
+    client: ApiClient,
+    body: Mapping[str, Any],
+    granted: Sequence[Capability],
+    retype: str,
+    *,
+    yes: bool,
+    less_trust: bool = False,
+    introduce: Callable[[Sequence[Mapping[str, Any]]], None] | None = None,
+) -> dict[str, Any]:
+    """Fetch, show, confirm and install a package. Returns the result as JSON data.
+
+    Args:
+        client: Installs it.
+        body: The request, as in `POST /installs`.
+        granted: The capabilities that the person granted on the command line.
+        retype: The command to type again, without consent.
+        yes: Whether they consent to the whole.
+        less_trust: Whether they accept a loss of trust.
+        introduce: Prints more about the package before its screen; gets the warnings that follow the screen.
+
+    Raises:
+        NeedsConsent: the person declined, or there is no terminal to ask on.
+        PaddockError: it cannot be installed.
+    """
+    from paddock.cli.client.install_job import start_install
+
+    with start_install(client, body) as install:
+        fetched = install.wait_for_proposal()
+        proposal = fetched["proposal"]
+        if introduce is not None:
+            introduce(proposal["warnings"] if proposal else ())
+        if proposal is None or proposal["screen"] is None:
+            return _confirm_unchanged(install, fetched, retype, yes=yes)
+        return _confirm_files(install, proposal, granted, retype, yes=yes, less_trust=less_trust)
+
+
+def _confirm_files(
+    install: FollowedInstall,
+    proposal: Mapping[str, Any],
+    granted: Sequence[Capability],
+    retype: str,
+    *,
+    yes: bool,
+    less_trust: bool,
+) -> dict[str, Any]:
+    from paddock.cli.output.consent_prompt import (
+        confirm,
+        confirm_lower_trust,
+        confirm_new_capabilities,
+        print_consent_screen,
+    )
+    from paddock.core.error_mapping import problem_from_dict
+    from paddock.manifest.capability import parse_capability
+
+    screen, terms = proposal["screen"], proposal["terms"]
+    print_consent_screen(screen)
+    print_problems(map(problem_from_dict, proposal["warnings"]), "!", "yellow")
+    separate = [parse_capability(text) for text in proposal["separate"]]
+    flags = [
+        *(f"--grant {shlex.quote(str(capability))}" for capability in separate if capability not in granted),
+        *(["--less-trust"] if terms["trust_lost"] else []),
+    ]
+    retype = " ".join([retype, *flags])
+    confirm(screen["question"], yes=yes, retype=retype, details={"screen": screen})
+    accepted = confirm_lower_trust(terms["trust_lost"], accepted=less_trust, retype=retype)
+    confirm_new_capabilities(separate, granted, retype)
+    done = install.confirm(
+        {
+            "digest": terms["digest"],
+            "signature": terms["signature"],
+            # The question about a new plugin covers every capability on its screen; those of an upgrade were asked
+            # for one by one.
+            "grant": terms["capabilities"],
+            "trust_lost": terms["trust_lost"] if accepted else "",
+        }
+    )
+    _print_installed(proposal, done["outcome"]["unset"])
+    result = {
+        "name": proposal["name"],
+        "version": proposal["version"],
+        "digest": terms["digest"],
+        "warnings": proposal["warnings"],
+        "hints": proposal["hints"],
+        "action": proposal["action"],
+    }
+    if proposal["action"] == "upgraded":
+        return result | {"old_version": proposal["old_version"], "screen": screen}
+    return result | {"state": "disabled", "screen": screen}
+
+
+def _print_installed(proposal: Mapping[str, Any], unset: Sequence[str]) -> None:
+    from paddock.cli.output.action_text import command_line
+    from paddock.core.action import Action
+
+    name, version = proposal["name"], proposal["version"]
+    if proposal["action"] == "upgraded":
+        print_message(f"{styled('✓', 'green')} upgraded {name} {proposal['old_version']} → {version}")
+        return
+    print_message(f"{styled('✓', 'green')} installed {name} {version}; it is disabled")
+    for field in unset:
+        command = command_line(Action.of("plugin.configure", plugin=name, field=field))
+        print_message(f"  {styled('→', 'dim')} first set its configuration: {command}")
+    print_message(f"  {styled('→', 'dim')} enable it: paddock plugin enable {name}")
+
+
+def _confirm_unchanged(
+    install: FollowedInstall, fetched: Mapping[str, Any], retype: str, *, yes: bool
+) -> dict[str, Any]:
+    """Handle files that are installed already: at most their signature or their configuration is new."""
+    from paddock.cli.output.consent_prompt import confirm
+
+    proposal = fetched["proposal"]
+    change = proposal or fetched["outcome"]
+    digest = proposal["terms"]["digest"] if proposal else change["digest"]
+    result = {"name": change["name"], "version": change["version"], "digest": digest, "action": change["action"]}
+    print_message(f"{change['name']} {change['version']} is installed already, with exactly these files")
+    if proposal is None:
+        return result
+    fields = ", ".join(proposal["fields"])
+    if proposal["action"] == "reconfigured":
+        confirm(f"Replace its stored configuration ({fields})?", yes=yes, retype=retype)
+        result["fields"] = proposal["fields"]
+    install.confirm({"digest": digest, "signature": proposal["terms"]["signature"]})
+    if proposal["action"] == "signed":
+        print_message(f"{styled('✓', 'green')} kept its new signature: {proposal['signature']['reason']}")
+        result["signature"] = proposal["signature"]["state"]
+    else:
+        print_message(f"{styled('✓', 'green')} replaced {fields}")
+    return result
+
+
+def report_installed(result: dict[str, Any], *, as_json: bool) -> None:
+    """Report an installation and, after an upgrade, whether the plugin still runs.
+
+    Raises:
+        Unavailable: it does not.
+    """
+    from paddock.cli.client.plugin_status import wait_until_running
+
+    name = result["name"]
+    upgraded = result["action"] == "upgraded"
+    runtime = wait_until_running(name, rollback_command=f"paddock plugin rollback {name}") if upgraded else None
+    if as_json:
+        print_json(result | ({"runtime": runtime} if runtime else {}))
