@@ -36,6 +36,7 @@ from paddock.web.routing.validation import reject_problems, validated_body
 from paddock.web.security.authenticate import Caller, caller_of
 from paddock.web.sse import FINAL_EVENT_TIMEOUT_S, ServerSentEvent, event_stream
 
+_TAG = "plugins"
 _CANCEL_WAIT_S = 5.0  # for a job to stop, so that the response says what became of it
 
 Text: TypeAlias = Annotated[str, MemberConstraint(min_length=1, max_length=4096)]
@@ -102,6 +103,7 @@ class InstallRoutes:
                 ),
                 error_statuses=(404, 503),
                 status=202,
+                tag=_TAG,
                 access=HOST,
             ),
             ApiRoute(
@@ -110,6 +112,7 @@ class InstallRoutes:
                 self.list_installs,
                 "List installations",
                 "`installs` that have not ended, oldest first.",
+                tag=_TAG,
                 access=HOST,
             ),
             ApiRoute(
@@ -118,6 +121,7 @@ class InstallRoutes:
                 self.show_install,
                 "Show an installation",
                 "The installation; while it waits for consent, with the `proposal` to show.",
+                tag=_TAG,
                 access=HOST,
             ),
             ApiRoute(
@@ -127,6 +131,7 @@ class InstallRoutes:
                 "Follow an installation",
                 "Server-sent events: the installation after every change as `install`, until it has ended.",
                 media_type=EVENT_STREAM,
+                tag=_TAG,
                 access=HOST,
             ),
             ApiRoute(
@@ -142,6 +147,7 @@ class InstallRoutes:
                 ),
                 error_statuses=(409,),
                 status=202,
+                tag=_TAG,
                 access=HOST,
             ),
             ApiRoute(
@@ -150,6 +156,7 @@ class InstallRoutes:
                 self.cancel_install,
                 "Cancel an installation",
                 "The installation. One that was nearly done may still complete.",
+                tag=_TAG,
                 access=HOST,
             ),
         ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -70,6 +70,8 @@ class InstallService:
         clock, random: For timestamps and ids.
         limits: See `InstallLimits`.
         keys: Seal the secrets of imported servers.
+        finish_removals: Purges the data of removed plugins before a package is fetched, which may have one's name; None
+            in a daemon, which does so all the time.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class InstallService:
         random: Random,
         limits: InstallLimits | None = None,
         keys: WrappingKeys | None = None,
+        finish_removals: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.staging = staging
         self.limits = limits or InstallLimits()
@@ -89,6 +92,7 @@ class InstallService:
         self._clock = clock
         self._random = random
         self._keys = keys
+        self._finish_removals = finish_removals
         self._jobs: dict[str, InstallJob] = {}
         self._tasks: TaskGroup | None = None
 
@@ -197,6 +201,9 @@ class InstallService:
             job.set_stage(final_stage)
 
     async def _run_steps(self, job: InstallJob, request: InstallRequest, thread: StoreThread) -> None:
+        if self._finish_removals is not None:
+            with suppress(PaddockError):  # matters only to a package of that name, whose plan then says so
+                await self._finish_removals()
         staged = ExitStack()
         try:
             plan = await thread.run(

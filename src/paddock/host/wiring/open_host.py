@@ -269,7 +269,13 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             approval_service = ApprovalService(approvals, resumer)
             processes = PluginProcesses(views, supervisor, reconciler, supervisor_events)
             installer = InstallService(
-                open_store, staging_root_in(directories.data), lifecycle.apply_version_change, clock, random, keys=keys
+                open_store,
+                staging_root_in(directories.data),
+                lifecycle.apply_version_change,
+                clock,
+                random,
+                keys=keys,
+                finish_removals=lifecycle.reconcile if config.role == "command" else None,
             )
             plugins = PluginServices(
                 inventory=PluginInventory(views, processes),

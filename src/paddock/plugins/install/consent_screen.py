@@ -23,7 +23,7 @@ _MAX_CHANGES_SHOWN = 40
 _MAX_FINDINGS_SHOWN = 20
 
 
-class ConsentSectionJson(TypedDict):
+class ScreenSectionJson(TypedDict):
     """One heading of a consent screen, and the sentences below it."""
 
     title: str
@@ -36,7 +36,7 @@ class ConsentScreenJson(TypedDict):
 
     heading: str
     facts: dict[str, str]
-    sections: list[ConsentSectionJson]
+    sections: list[ScreenSectionJson]
     question: str
 
 
