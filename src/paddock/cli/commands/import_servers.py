@@ -99,7 +99,7 @@ def import_(
     results: list[dict[str, Any]] = []
     failures: list[PaddockError] = []
     granted = [*parse_grants(grant), *capabilities]
-    with open_client() as api:
+    with open_client(asks_passphrase=True) as api:
         for index, (title, reading) in enumerate(servers):
             if len(servers) > 1:
                 print_message(f"[{index + 1}/{len(servers)}] {printable(title)}")
