@@ -45,9 +45,7 @@ Texts: TypeAlias = Annotated[list[str], MemberConstraint(max_items=MAX_GRANTS)]
 
 class StartInstallBody(TypedDict):
     source: NotRequired[
-        Annotated[
-            Text, "As typed for `paddock plugin install`. Paths are absolute, and only for callers on the local socket."
-        ]
+        Annotated[Text, "A git URL, `pypi:NAME` or `npm:NAME`; on the local socket also an absolute path."]
     ]
     ref: NotRequired[Annotated[Text, "A git tag, branch or commit, or a version."]]
     upgrade: NotRequired[Annotated[Text, "The plugin to upgrade; from its recorded source if no other is named."]]
