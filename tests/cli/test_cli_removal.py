@@ -261,52 +261,6 @@ def test_a_plugin_that_is_still_busy_leaves_nothing_to_the_next_of_its_name_and_
         assert looked(paddock) == {"rows": ["theirs"], "cached": "theirs"}
 
 
-<<<<<<< HEAD
-=======
-@contextmanager
-def deaf_daemon(paddock: Paddock) -> Generator[None, None, None]:
-    """Something that listens in a daemon's place, and hangs up on everybody."""
-    place = paddock.home / "run" / "paddock.sock"
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(place))
-        listening.listen()
-
-        def hang_up() -> None:
-            while True:
-                try:
-                    listening.accept()[0].close()
-                except OSError:
-                    return
-
-        thread = threading.Thread(target=hang_up)
-        thread.start()
-        try:
-            yield
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join()
-            place.unlink()
-
-
-def test_what_no_daemon_confirmed_is_not_called_removed_and_holds_its_name_until_it_is(
-    paddock: Paddock, source: Path, tmp_path: Path
-) -> None:
-    paddock.quickly("plugin", "install", keeper(source, tmp_path / "door"), "--yes")
-    paddock.quickly("plugin", "enable", "keeper")
-    paddock("call", "keeper.keep", "--params", json.dumps({"whose": CANARY}))
-    with deaf_daemon(paddock):
-        said = paddock("plugin", "remove", "keeper", "--yes")
-        assert "will be dropped when its last call has ended" in said.err + said.out
-        assert "with all its versions, data" not in said.err + said.out
-        assert paddock("plugin", "install", source, "--yes", "--json", code=1).error["code"] == "daemon.lost"
-    assert holding(paddock.home / "data", CANARY)
-
-    paddock("plugin", "install", source, "--yes")
-    assert holding(paddock.home / "data", CANARY) == []
-
-
->>>>>>> d6765c1b (api: test installations, and describe them; cli: purge what was removed before an installation)
 @pytest.mark.slow
 def test_what_can_still_be_read_in_the_log_of_the_store_is_not_called_removed_and_holds_its_name_until_it_is_gone(
     paddock: Paddock,
