@@ -74,28 +74,30 @@ def explain_cedar_error(
         hint = _suggest(found[2], known) or f"one of: {', '.join(known)}"
         if found[1] == "Tag":
             hint += "; tags of your own go into the setting policy.tags"
-        return _problem_at(source, f'{found[1]}::"{found[2]}"', message, hint)
+        return rule_problem(source, message, hint, at=f'{found[1]}::"{found[2]}"')
     if found := _ATTRIBUTE.search(cedar_message):
         # Cedar repeats this for each action that the rule may be about; callers drop the duplicates.
         owner = found[3] or "the context"
-        return _problem_at(source, found[1], f"{owner} has no attribute {found[1]!r}", _suggest(found[1], attributes))
+        return rule_problem(
+            source, f"{owner} has no attribute {found[1]!r}", _suggest(found[1], attributes), at=found[1]
+        )
     if found := _NAMED.search(cedar_message):
         return _unknown_name_problem(source, found[1], found[2], words)
     if found := _OPTIONAL.search(cedar_message):
         hint = f"write 'context has {found[1]} && …'"
-        return _problem_at(source, found[1], f"{found[1]!r} is not always there", hint)
+        return rule_problem(source, f"{found[1]!r} is not always there", hint, at=found[1])
     if _NO_ACTION in cedar_message:
-        return _problem_at(source, "", "it can never apply: no action goes with such a principal and resource", "")
+        return rule_problem(source, "it can never apply: no action goes with such a principal and resource")
     quoted = _QUOTED.search(cedar_message)
-    return _problem_at(source, (quoted[1] or quoted[2]) if quoted else "", cedar_message, "")
+    return rule_problem(source, cedar_message, at=(quoted[1] or quoted[2]) if quoted else "")
 
 
 def _unknown_name_problem(source: RuleSource, kind: str, name: str, words: dict[str, tuple[str, ...]]) -> Problem:
     if kind == "action":
         short = name.removeprefix('Action::"').removesuffix('"')
-        return _problem_at(source, name, f"there is no action {short!r}", _suggest(short, _ACTIONS))
+        return rule_problem(source, f"there is no action {short!r}", _suggest(short, _ACTIONS), at=name)
     types = (*words, "Adapter", "Agent", "ApiKey", "Callable", "Capability", "Group", "Plugin", "Role", "User")
-    return _problem_at(source, name, f"there is no entity type {name!r}", _suggest(name, types))
+    return rule_problem(source, f"there is no entity type {name!r}", _suggest(name, types), at=name)
 
 
 def is_secondary_error(message: str) -> bool:
@@ -103,8 +105,9 @@ def is_secondary_error(message: str) -> bool:
     return _NO_ACTION in message
 
 
-def _problem_at(source: RuleSource, token: str, message: str, hint: str) -> Problem:
-    position = source.text.find(token) if token else -1
+def rule_problem(source: RuleSource, message: str, hint: str = "", *, at: str = "") -> Problem:
+    """Build a problem of a rule; `at` is the wrong part of its text."""
+    position = source.text.find(at) if at else -1
     line = source.line + source.text.count("\n", 0, max(position, 0))
     return Problem(source.file, message, hint, "policy.rule", line)
 
@@ -112,8 +115,3 @@ def _problem_at(source: RuleSource, token: str, message: str, hint: str) -> Prob
 def _suggest(word: str, candidates: Sequence[str]) -> str:
     close = difflib.get_close_matches(word, candidates, n=1)
     return f"did you mean {close[0]!r}?" if close else ""
-
-
-def rule_problem(source: RuleSource, message: str, hint: str = "", *, at: str = "") -> Problem:
-    """Build a problem for a mistake that we found ourselves; `at` is the wrong part of the rule's text."""
-    return _problem_at(source, at, message, hint)

@@ -21,7 +21,7 @@ from paddock.core.printable import printable
 from paddock.core.secret import Secret
 from paddock.principals.principal_name import resolve_principal
 from paddock.store.audited_transaction import AuditedTransaction
-from paddock.store.transaction import Row, Transaction
+from paddock.store.transaction import Transaction
 
 _TOKEN_BYTES = 32
 
@@ -121,7 +121,7 @@ def session_subject(change: AuditedTransaction, principal_name: str) -> Principa
 def find_session(tx: Transaction, token: str, now: datetime) -> ConsoleSession | None:
     """Return the session of a token, if it is valid."""
     row = tx.one(f"SELECT {_COLUMNS} FROM console_sessions WHERE hash = ?", (hash_token(token),))  # noqa: S608
-    session = _session_from_row(row) if row else None
+    session = ConsoleSession(**row) if row else None
     return session if session is not None and session.is_live(now) else None
 
 
@@ -154,7 +154,7 @@ def list_sessions(tx: Transaction, tenant: str, now: datetime, subject: str | No
         f"SELECT {_COLUMNS} FROM console_sessions WHERE tenant = ? AND ended_at IS NULL ORDER BY opened_at, id",  # noqa: S608
         (tenant,),
     )
-    sessions = (_session_from_row(row) for row in rows)
+    sessions = (ConsoleSession(**row) for row in rows)
     return [session for session in sessions if session.is_live(now) and subject in (None, session.subject)]
 
 
@@ -192,7 +192,3 @@ def end_all_sessions(change: AuditedTransaction, subject: str) -> list[ConsoleSe
 def _end(change: AuditedTransaction, session: ConsoleSession) -> None:
     change.tx.execute("UPDATE console_sessions SET ended_at = ? WHERE id = ?", (change.now, session.id))
     change.publish.publish(SessionEnded(session.id, session.subject, change.by))
-
-
-def _session_from_row(row: Row) -> ConsoleSession:
-    return ConsoleSession(**row)

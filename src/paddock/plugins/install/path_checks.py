@@ -300,9 +300,5 @@ def _takes_capability_option(source: PackageSource) -> bool:
     return source.kind.registry or source.kind is SourceKind.CONFIGURATION
 
 
-def _exists(path: str) -> bool:
-    return os.path.exists(path)  # noqa: PTH110 - a path that cannot be one is no place either
-
-
-# One for the whole process, since it bounds how many of its threads hang.
-_COMMAND_PATH_PROBER = PathProber(_exists)
+# One for the whole process, since it bounds how many of its threads hang. A path that cannot be one does not exist.
+_COMMAND_PATH_PROBER = PathProber(os.path.exists)
