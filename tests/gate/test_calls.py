@@ -11,7 +11,8 @@ import pytest
 from paddock.core.call import CallContext, Principal
 from paddock.core.ids import DEFAULT_TENANT, CallId, Digest, PluginName, PrincipalId, RequestId
 from paddock.gate.calls.handle import MAX_EVENT_BYTES, MAX_RETAINED_EVENT_BYTES, CallHandle
-from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
+from paddock.gate.catalogue.catalogue import Catalogue
+from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
 from paddock.manifest.model import CallableForm, CallableSpec, Dialect, Manifest
 from paddock.runtime.deployment import InstanceKey
 

@@ -9,7 +9,8 @@ import pytest
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, Denied, NotFound, PluginError
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName, Tenant
-from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
+from paddock.gate.catalogue.catalogue import Catalogue
+from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableForm, CallableSpec, CommandRuntime, Dialect, Manifest, RemoteRuntime
 from paddock.plugins.dialects.envelope import is_mcp_server

@@ -26,8 +26,9 @@ from paddock.gate.authorization import AllowAll
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import PendingCallResumer
 from paddock.gate.calls.tasks import CallTasks
-from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
+from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.catalogue.catalogues import Catalogues
+from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
 from paddock.gate.gate import Gate
 from paddock.host.wiring.background_jobs import open_background_jobs
 from paddock.host.wiring.gate import build_approvals, build_gate

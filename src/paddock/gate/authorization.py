@@ -16,7 +16,8 @@ from paddock.core.errors import Denied, PaddockError
 from paddock.core.ids import CallId, Tenant
 from paddock.core.printable import printable
 from paddock.core.single_flight import SharedRuns
-from paddock.gate.catalogue.catalogue import CallTarget, Catalogue
+from paddock.gate.catalogue.call_target import CallTarget
+from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.idempotency.hints import InvalidIdempotencyHint, fill_idempotency_hints
 from paddock.manifest.model import Manifest, PluginKind
 from paddock.plugins.dialects.proposals import proposed_callables

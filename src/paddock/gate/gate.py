@@ -22,7 +22,8 @@ from paddock.core.scopes import require_scopes
 from paddock.gate.admission.fairness import FairScheduler
 from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import Authorizer, denied_error, policy_snapshot
-from paddock.gate.catalogue.catalogue import CallTarget, Catalogue
+from paddock.gate.catalogue.call_target import CallTarget
+from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.gate.effects.coordinator import KeyAlreadyClaimed, OutcomeWaiter, ReplayedResult
 from paddock.gate.effects.long_running import LongRunningCalls

@@ -18,7 +18,7 @@ from paddock.core.events.calls import CallEnded, CallStarted
 from paddock.core.events.event import field_names
 from paddock.core.ids import CallId
 from paddock.gate.audit_entry import EntryTemplate
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.nondeterminism import find_undisclosed
 from paddock.ledger.entry import PreEncoded, SplitEvent

@@ -8,7 +8,7 @@ from typing import Any
 from paddock.capabilities.artifacts.service import ArtifactService
 from paddock.core.errors import NotFound, Problem
 from paddock.gate.authorization import ProposalChecker, denied_error
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.invocation import Invocation
 from paddock.manifest.model import Dialect, PluginKind
 from paddock.plugins.dialects.envelope import OutputInvalid

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 
 from paddock.core.call import CallContext
 from paddock.gate.authorization import Authorizer
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.manifest.model import CallableForm
 from paddock.policy.decision import Ask, Deny
 

@@ -24,7 +24,7 @@ from paddock.core.events.event import EventSink
 from paddock.core.ids import CallId, PluginName, Tenant
 from paddock.core.tasks import run_to_completion
 from paddock.gate.authorization import policy_snapshot
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.effects.coordinator import recovery_job_type
 from paddock.gate.effects.poll_state import PollState
 from paddock.gate.effects.stored_context import restore_context

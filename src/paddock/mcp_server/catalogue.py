@@ -20,8 +20,10 @@ from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError
 from paddock.core.ids import Tenant
-from paddock.gate.catalogue.catalogue import CallTarget, Catalogue, CatalogueEntry
+from paddock.gate.catalogue.call_target import CallTarget
+from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.catalogue.documents import READ_RESOURCE, DocumentIndex, documents_from_manifest
+from paddock.gate.catalogue.entry import CatalogueEntry
 from paddock.gate.permitted_targets import PermittedTarget
 from paddock.host.host import Host
 from paddock.mcp_server.results import complete_result

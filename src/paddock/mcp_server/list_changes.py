@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 from paddock.core.ids import Tenant
-from paddock.gate.catalogue.catalogue import Catalogue, CatalogueEntry
+from paddock.gate.catalogue.catalogue import Catalogue
+from paddock.gate.catalogue.entry import CatalogueEntry
 from paddock.host.host import Host
 from paddock.mcp_server.catalogue import plugin_documents
 

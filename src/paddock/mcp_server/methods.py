@@ -15,7 +15,7 @@ from paddock.core.errors import NeedsApproval, NotFound, PaddockError
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.gate.calls.handle import CallHandle
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.idempotency.key_verdict import validate_idempotency_key
 from paddock.host.host import Host
 from paddock.mcp_server.approval_elicitation import ApprovalElicitation

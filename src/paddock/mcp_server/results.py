@@ -11,7 +11,7 @@ from paddock import __version__
 from paddock.core.action import with_sentence
 from paddock.core.error_mapping import mcp_error, mcp_tool_result
 from paddock.core.errors import NeedsApproval, PaddockError
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.mcp_server.revisions import ProtocolRevision
 from paddock.plugins.dialects.envelope import is_mcp_server, result_field, unwrap_field
 from paddock.rpc.errors import RpcError, error_member

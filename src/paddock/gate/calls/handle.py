@@ -17,7 +17,7 @@ from paddock.core.errors import NeedsApproval, PaddockError, clear_tracebacks
 from paddock.core.ids import CallId
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.gate.calls.questions import OpenQuestions, QuestionJson
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.effects.approval_preview import PendingApprovalJson, pending_approval_json
 from paddock.gate.effects.poll_state import CallProgressJson
 from paddock.gate.idempotency.errors import reports_unknown_outcome, with_unknown_outcome_of

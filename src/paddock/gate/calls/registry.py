@@ -18,7 +18,7 @@ from paddock.core.printable import printable
 from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, CallSummaryJson, do_nothing
 from paddock.gate.calls.other_nodes import claimed_by_other_host, wait_for_remote_outcome
 from paddock.gate.calls.tasks import CallTasks
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.gate import Gate
 from paddock.gate.invocation import CallCancelled, CallRequest
 from paddock.runtime.calls import AskCaller, OnEvent

@@ -22,7 +22,7 @@ from paddock.core.errors import Conflict, Denied, PaddockError
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.registry import CallRegistry
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.effects.approval_preview import approval_required_error
 from paddock.gate.effects.stored_context import load_context
 from paddock.gate.gate import Gate

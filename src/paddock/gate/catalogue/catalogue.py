@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from paddock.core.action import Action
-from paddock.core.canonical import hash_of
-from paddock.core.errors import Conflict, Invalid, NotFound, PluginError, Problem
+from paddock.core.errors import Conflict, NotFound, PluginError
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.core.schema.compile import CompiledSchema, compile_schema
-from paddock.gate.audit_entry import EntryTemplate
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.catalogue.documents import (
     COMPLETE_ARGUMENT,
     READ_RESOURCE,
@@ -23,177 +20,12 @@ from paddock.gate.catalogue.documents import (
     PromptOffer,
     documents_from_manifest,
 )
-from paddock.manifest.effects import Effect
-from paddock.manifest.model import CallableForm, CallableSpec, Manifest
-from paddock.plugins.dialects.envelope import result_field, unwrap_field
+from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
+from paddock.manifest.model import CallableForm, CallableSpec
 from paddock.plugins.store.rows import UPGRADE_FIRST_HINT
-from paddock.plugins.tool_pinning.normalize import printable_name
 from paddock.plugins.tool_pinning.offer import WithheldDefinition
-from paddock.policy.target import CallableTarget, callable_target
-from paddock.runtime.deployment import InstanceKey
 
-READ_ONLY_EFFECTS = (Effect.READ_ONLY.value,)
 MAX_NAMES_IN_HINT = 12  # callable names listed in an error hint
-
-
-class CallTarget:
-    """One callable of one plugin version, with its schemas, compiled on first use.
-
-    For a `dynamic` plugin, which lists its callables itself, it is only the last known definition, or a name that is
-    not `discovered` yet: refresh it once the plugin runs. `withheld` says why it may not be called. `requested_name` is
-    what it was looked up by: its name, or the URI of a resource.
-    """
-
-    __slots__ = (
-        "_checked_field",
-        "_definition_hash",
-        "_effects",
-        "_input",
-        "_output",
-        "_policy_resource",
-        "discovered",
-        "dynamic",
-        "entry",
-        "entry_template",
-        "key",
-        "manifest",
-        "requested_name",
-        "schemas",
-        "spec",
-        "withheld",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        entry: CatalogueEntry,
-        spec: CallableSpec,
-        withheld: WithheldDefinition | None = None,
-        *,
-        requested_name: str = "",
-        schemas: CallableSchemas | None = None,
-    ) -> None:
-        self.requested_name = requested_name or spec.name
-        self.entry = entry
-        self.key = entry.key
-        self.manifest = entry.manifest
-        self.dynamic = entry.dynamic
-        self.discovered = entry.discovered
-        self.spec = spec
-        self.schemas = schemas or entry.schemas.get(spec.name, CallableSchemas({}, {}))
-        self.withheld = withheld
-        self._input: CompiledSchema | None = None
-        self._output: CompiledSchema | None = None
-        self._policy_resource: CallableTarget | None = None
-        self._effects: tuple[str, ...] | None = None
-        self._definition_hash: str | None = None
-        self._checked_field: str | None = None
-        self.entry_template: EntryTemplate | None = None  # ledger entry template of the last call to it
-
-    @property
-    def policy_resource(self) -> CallableTarget:
-        """The target as policy rules see it."""
-        if self._policy_resource is None:
-            entry = self.entry
-            self._policy_resource = callable_target(
-                self.manifest, self.spec, tier=entry.tier, signature=entry.signature, flags=entry.flags_for(self)
-            )
-        return self._policy_resource
-
-    @property
-    def effects(self) -> tuple[str, ...]:
-        """Its declared effects, sorted."""
-        if self._effects is None:
-            self._effects = tuple(sorted(self.policy_resource.effects))
-        return self._effects
-
-    @property
-    def read_only(self) -> bool:
-        return self.effects == READ_ONLY_EFFECTS
-
-    @property
-    def definition_hash(self) -> str:
-        """Hash of its definition, to which an approval is bound."""
-        if self._definition_hash is None:
-            definition = asdict(self.spec) | {"input": self.schemas.input, "output": self.schemas.output}
-            self._definition_hash = hash_of(definition)
-        return self._definition_hash
-
-    @property
-    def title(self) -> str:
-        """Display name: plugin and requested name, or one of them if both are the same."""
-        return (
-            self.requested_name
-            if self.requested_name == self.key.plugin
-            else f"{self.key.plugin} {self.requested_name}"
-        )
-
-    @property
-    def input(self) -> CompiledSchema:
-        """Schema of its parameters, compiled on the first call."""
-        if self._input is None:
-            self._input = self._compile(self.schemas.input, "input")
-        return self._input
-
-    @property
-    def output(self) -> CompiledSchema:
-        if self._output is None:
-            self._output = self._compile(self.schemas.output, "output")
-            self._checked_field = result_field(self.manifest)
-        return self._output
-
-    def output_is_valid(self, result: Any) -> bool:
-        """Whether a result matches the output schema; `output_errors` says why it does not."""
-        return self.output.is_valid(unwrap_field(self._checked_field, result))
-
-    def output_errors(self, result: Any) -> list[Problem]:
-        """List the problems of a result by the output schema."""
-        return self.output.errors(unwrap_field(self._checked_field, result))
-
-    def _compile(self, schema: Any, side: str) -> CompiledSchema:
-        try:
-            return compile_schema(schema)
-        except Invalid as error:
-            raise PluginError(
-                f"the {side} schema of {self.title} cannot be used: {error.problems[0].message}",
-                code="schema.unusable",
-                details={"plugin": self.key.plugin},
-            ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class CallableSchemas:
-    """Input and output schema of one callable, already loaded from package files. `{}` allows everything."""
-
-    input: Any
-    output: Any
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
-    """A callable plugin, with the schemas of its callables by name."""
-
-    key: InstanceKey
-    manifest: Manifest
-    schemas: Mapping[str, CallableSchemas]
-    aliases: tuple[str, ...] = ()
-    dynamic: bool = False  # its server lists its callables, as far as they are discovered
-    discovered: bool = True  # whether the server has listed anything yet
-    withheld: Mapping[str, WithheldDefinition] = field(
-        default_factory=dict[str, WithheldDefinition]
-    )  # by name, in addition to the callables
-    documents: DocumentIndex | None = None  # None: those of the manifest
-    tier: str = "personal"  # the effective trust tier
-    signature: str = "unsigned"  # or the verification status of its signature, or `embedded`, or `remote`
-    # Suspicious-text flags by callable name; the empty name holds those of the whole plugin.
-    flags: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-
-    def flags_for(self, target: CallTarget) -> frozenset[str]:
-        """Return the suspicious-text flags of one target, including those of its plugin."""
-        if not self.flags:
-            return frozenset()
-        is_resource = target.spec.form is CallableForm.RESOURCE
-        name = f"resource:{printable_name(target.requested_name)}" if is_resource else target.spec.name
-        return self.flags.get("", frozenset[str]()) | self.flags.get(name, frozenset[str]())
 
 
 def _targets_of(entry: CatalogueEntry) -> dict[str, CallTarget]:

@@ -9,7 +9,7 @@ from paddock.core.action import Action
 from paddock.core.errors import NeedsApproval
 from paddock.core.printable import printable
 from paddock.core.schema_annotations import DateTime
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.manifest.effects import EFFECT_TEXT, Effect
 
 

@@ -28,7 +28,7 @@ from paddock.core.events.calls import EffectInProgress
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant
 from paddock.core.tasks import run_to_completion
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.effects.poll_state import MAX_POLLS, CallProgressJson, PollState, poll_delay, progress_timeout_error
 from paddock.gate.effects.polling import POLL_JOB, OperatorPoller
 from paddock.gate.effects.stored_context import restore_context

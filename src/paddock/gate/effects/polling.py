@@ -18,7 +18,8 @@ from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
 from paddock.core.tasks import run_to_completion
-from paddock.gate.catalogue.catalogue import CallTarget, Catalogue
+from paddock.gate.catalogue.call_target import CallTarget
+from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.effects.coordinator import EffectCoordinator
 from paddock.gate.effects.poll_state import DEFAULT_MAX_PROGRESS_S, PollState, progress_timeout_error
 from paddock.gate.effects.stored_context import restore_context

@@ -23,7 +23,7 @@ from paddock.core.errors import Conflict, Denied
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.resume import PendingCallResumer
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.effects.approval_preview import ApprovalPreviewJson, approval_preview
 
 DEFAULT_PAGE_SIZE = 100  # requests per page

@@ -11,8 +11,10 @@ from paddock.core.ids import Tenant
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import ApprovalTokens
-from paddock.gate.catalogue.catalogue import CallTarget, Catalogue, CatalogueEntry
+from paddock.gate.catalogue.call_target import CallTarget
+from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.catalogue.documents import READ_RESOURCE
+from paddock.gate.catalogue.entry import CatalogueEntry
 from paddock.gate.gate import Gate
 from paddock.gate.permitted_targets import PermittedTarget, PermittedTargetJson, permitted_targets
 from paddock.host.policy.active_policy import ActivePolicy

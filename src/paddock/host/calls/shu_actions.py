@@ -20,7 +20,8 @@ from paddock.core.schema_annotations import DateTime
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import ApprovalTokens
-from paddock.gate.catalogue.catalogue import CallTarget, Catalogue
+from paddock.gate.catalogue.call_target import CallTarget
+from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.effects.approval_preview import ApprovalPreviewJson, pending_approval_json
 from paddock.gate.gate import Gate
 from paddock.gate.permitted_targets import PermittedTargetJson, is_action, permitted_targets

@@ -21,7 +21,8 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsConsent, PaddockError, Unavailable
 from paddock.core.events.event import EventSink
 from paddock.core.ids import DEFAULT_TENANT, PluginName, RequestId, new_id
-from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
+from paddock.gate.catalogue.catalogue import Catalogue
+from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
 from paddock.gate.gate import Gate
 from paddock.gate.invocation import CallRequest
 from paddock.host.dev.author import AUTHOR_ID, author_hint, secret_option_hint
