@@ -268,7 +268,7 @@ class Programs:
 
 
 class _Process:
-    """See `Body`."""
+    """See `PluginEndpoint`."""
 
     pid = None
     cage_id = None

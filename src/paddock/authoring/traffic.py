@@ -53,7 +53,7 @@ class TrafficMessage:
 
 @dataclass(slots=True)
 class TrafficDecoder:
-    """Turns frames into traffic messages; a `Tap` of one process.
+    """Turns frames into traffic messages; the `TrafficTap` of one process.
 
     Args:
         plugin: The plugin's name, which is omitted from the names of its tools.

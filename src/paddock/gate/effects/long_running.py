@@ -57,7 +57,7 @@ class LongRunningCalls:
         database: Holds the idempotency records and the queue.
         clock: The time.
         node: The node under which a command takes its own call from the queue.
-        looks: Polls operators.
+        poller: Polls operators.
         record_in: Writes a ledger entry of a call, within a transaction.
         wake_worker: Wakes the worker of this host; None if it has none, as a command.
     """
@@ -67,7 +67,7 @@ class LongRunningCalls:
         database: Database,
         clock: Clock,
         node: Node,
-        looks: OperatorPoller,
+        poller: OperatorPoller,
         record_in: Callable[[Transaction, Invocation, Event], None],
         wake_worker: Callable[[], None] | None,
     ) -> None:
@@ -75,8 +75,8 @@ class LongRunningCalls:
         self._clock = clock
         self._node = node
         self._record_in = record_in
-        self.poller = looks
-        self.waiters = looks.waiters
+        self.poller = poller
+        self.waiters = poller.waiters
         self._wake_worker = wake_worker
 
     async def finish(self, invocation: Invocation, pending: InProgress, listener: CallListener) -> Any:
