@@ -188,3 +188,16 @@ async def test_erasing_needs_a_yes_and_a_reason(paddock: Paddock, told: Chain) -
     assert "sound" in said.out
     assert "3 rows said of people" in said.out
     assert told.example() == 0
+
+
+def test_a_daemon_erases_what_it_has_not_written_yet_as_well(paddock: Paddock, source: Path) -> None:
+    paddock.quickly("plugin", "install", parrot(source / "parrot"), "--yes")
+    paddock.quickly("plugin", "enable", "parrot")
+    paddock.quickly("user", "add", "ann", "--role", "member")
+    with daemon(paddock) as served:
+        made = served.ask("POST", "/plugins/parrot/call/say", {"text": "hello"}, paddock_as="user:ann")
+        erased = paddock.quickly("ledger", "erase", "user:ann", "--reason", "asked", "--yes", "--json").json
+        (entry,) = paddock.quickly("ledger", "show", made.body["call_id"], "--json").json["entries"]
+        recorded = served.ask("GET", "/ledger?type=ledger.erased").body["entries"]
+    assert (entry["erased"], entry["personal"], recorded[0]["facts"]["entries"]) == (True, {}, erased["erased"])
+    assert "sound" in paddock.quickly("ledger", "verify").out

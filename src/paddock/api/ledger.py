@@ -1,4 +1,4 @@
-"""`/ledger`: ledger entries, for operators of a tenant."""
+"""`/ledger`: ledger entries, for operators of a tenant; `/erasures`: erase people from them, for the local operator."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from paddock.ledger.read.entries import MAX_PAGE_ENTRIES, EntryFilter
 from paddock.web.request_context import request_tenant
 from paddock.web.routing.route import (
     EVENT_STREAM,
+    LOCAL,
     MAX_NAME_CHARS,
     OPERATOR,
     TENANT_PARAM,
     ApiRoute,
     ExtraResponse,
     JsonResponse,
+    RequestBody,
     bool_param,
     bool_param_spec,
     int_param,
     int_param_spec,
     path_param,
 )
-from paddock.web.routing.validation import AFTER_PARAM, NON_NEGATIVE_INT, ParameterSpec
+from paddock.web.routing.validation import AFTER_PARAM, NON_NEGATIVE_INT, ParameterSpec, validated_body
 from paddock.web.security.authenticate import caller_of
 from paddock.web.sse import ServerSentEvent, event_stream
 
@@ -63,8 +65,22 @@ class LedgerHistoryJson(TypedDict):
     altered: Annotated[list[str], "The ids of entries whose content does not match the recorded hash."]
 
 
+class EraseBody(TypedDict):
+    principal: Annotated[str, "The principal to erase, such as `user:ann`."]
+    reason: Annotated[str, "The reason; it is recorded."]
+
+
+class ErasureJson(TypedDict):
+    """What was erased."""
+
+    tenant: str
+    erased: Annotated[NonNegativeInt, "The number of ledger entries that named the principal."]
+    cleared: Annotated[NonNegativeInt, "The number of other rows that did."]
+    left_in: Annotated[str | None, "The file that still holds it, while another process reads there."]
+
+
 class LedgerRoutes:
-    """Routes that list and follow ledger entries."""
+    """Routes that list, follow and erase ledger entries."""
 
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
@@ -112,6 +128,17 @@ class LedgerRoutes:
                 query=TENANT_PARAM,
                 access=OPERATOR,
             ),
+            ApiRoute(
+                "POST",
+                "/erasures",
+                self.erase_principal,
+                "Erase the personal data of a principal",
+                "The number of entries. It cannot be undone. The chain stays valid, and records the erasure.",
+                query=TENANT_PARAM,
+                request_body=RequestBody(EraseBody, {"principal": "user:ann", "reason": "asked to be forgotten"}),
+                tag="ledger",
+                access=LOCAL,
+            ),
         ]
 
     async def list_entries(self, request: Request) -> JsonResponse[LedgerPageJson] | Response:
@@ -145,6 +172,20 @@ class LedgerRoutes:
         entries, altered = await self._host.ledger.reader.entries_by_id(tenant, path_param(request, "id"))
         return JsonResponse(
             {"entries": [entry.to_json() for entry in entries], "altered": [entry.id for entry in altered]}
+        )
+
+    async def erase_principal(self, request: Request) -> JsonResponse[ErasureJson]:
+        body, tenant = validated_body(request, EraseBody), await self._chain_tenant(request)
+        erased, log = await self._host.ledger.erasure.erase(
+            tenant, body["principal"], by=caller_of(request).principal.id, reason=body["reason"]
+        )
+        return JsonResponse(
+            {
+                "tenant": tenant,
+                "erased": erased.entries,
+                "cleared": erased.rows,
+                "left_in": None if log is None else str(log),
+            }
         )
 
     async def _chain_tenant(self, request: Request) -> Tenant:

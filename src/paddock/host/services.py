@@ -18,6 +18,7 @@ from paddock.host.identity.groups import GroupService
 from paddock.host.identity.oidc import OidcIdentities
 from paddock.host.identity.people import ConsentService, PeopleService
 from paddock.host.identity.tenants import TenantService
+from paddock.host.ledger.erasure import ErasureService
 from paddock.host.ledger.reader import LedgerReader
 from paddock.host.ledger.verification import VerificationService
 from paddock.host.ledger.webhooks import WebhookService
@@ -112,10 +113,11 @@ class SecretServices:
 
 @dataclass(frozen=True, slots=True)
 class LedgerServices:
-    """The ledger: its entries, their verification, and the events that webhooks and live followers get."""
+    """The ledger: its entries, their verification and erasure, and the events that webhooks and live followers get."""
 
     reader: LedgerReader
     verification: VerificationService
+    erasure: ErasureService
     webhooks: WebhookService
     live_events: LiveEvents
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import click
 
 from paddock.cli import options
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME
 from paddock.cli.command import command
 from paddock.cli.output.report import print_message
+from paddock.core.ids import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from paddock.cli.client.stdio import StdioLines
@@ -91,7 +91,7 @@ def _daemon_transport(path: Path, acting_as: str | None, tenant: str) -> OpenLin
     from paddock.cli.client.api_client import path_segment
     from paddock.cli.client.mcp_bridge import open_bridge
 
-    target = "/mcp" if tenant == DEFAULT_TENANT_NAME else f"/mcp?tenant={path_segment(tenant)}"
+    target = "/mcp" if tenant == DEFAULT_TENANT else f"/mcp?tenant={path_segment(tenant)}"
     headers = [] if acting_as is None else [("Paddock-As", acting_as)]
     return lambda write: open_bridge(path, target, headers, write)
 

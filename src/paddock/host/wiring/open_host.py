@@ -41,6 +41,7 @@ from paddock.host.calls.shu_actions import ShuActions
 from paddock.host.calls.unknown_outcomes import UnknownOutcomes
 from paddock.host.explain.explain_service import ExplainService
 from paddock.host.host import Host
+from paddock.host.ledger.erasure import ErasureService
 from paddock.host.ledger.reader import LedgerReader
 from paddock.host.ledger.verification import VerificationService
 from paddock.host.ledger.webhooks import WebhookService
@@ -314,6 +315,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 verification=VerificationService(
                     partial(open_direct, address), directories.state, ledger, tasks, clock
                 ),
+                erasure=ErasureService(database, ledger, views, clock, random),
                 webhooks=WebhookService(views, keys, receivers, sender, source, clock, random),
                 live_events=live_events,
             )

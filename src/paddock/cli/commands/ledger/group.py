@@ -107,28 +107,22 @@ def erase(principal: str, *, reason: str, tenant: str, yes: bool, as_json: bool)
     """
     import shlex
 
-    from paddock.cli.commands.ledger.erase import erase_principal
+    from paddock.cli.client.api_client import open_client
     from paddock.cli.output.consent_prompt import confirm
 
     arguments = " ".join(shlex.quote(word) for word in (principal, "--reason", reason))
     confirm(f"Erase for ever what the ledger says of {principal}?", yes=yes, retype=f"paddock ledger erase {arguments}")
-    report = erase_principal(tenant, principal, reason)
-    count, rows, remaining_log = report.forgotten.entries, report.forgotten.rows, report.remaining_log
+    with open_client(tenant) as client:
+        erasure = client.post("/erasures", {"principal": principal, "reason": reason}, timeout_s=None)
     if as_json:
-        print_json(
-            {
-                "tenant": tenant,
-                "erased": count,
-                "cleared": rows,
-                "left_in": str(remaining_log) if remaining_log else None,
-            }
-        )
+        print_json(erasure)
+    count, rows = erasure["erased"], erasure["cleared"]
     rows_text = f", and {rows:,} {'row' if rows == 1 else 'rows'} beside them" if rows else ""
-    arguments = f"erased what {count:,} {'entry' if count == 1 else 'entries'}{rows_text} said of {principal}"
-    print_message(f"{styled('✓', 'green')} {arguments}")
-    if remaining_log is not None:
+    erased_text = f"erased what {count:,} {'entry' if count == 1 else 'entries'}{rows_text} said of {principal}"
+    print_message(f"{styled('✓', 'green')} {erased_text}")
+    if erasure["left_in"] is not None:
         print_message(
-            f"{styled('!', 'yellow')} {remaining_log} still holds it, since another process reads in the database"
+            f"{styled('!', 'yellow')} {erasure['left_in']} still holds it, since another process reads in the database"
         )
         print_message(
             f"  {styled('→', 'dim')} stop the daemon once: that file goes when the last process closes the database"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli import options
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME
 from paddock.cli.command import command
 from paddock.cli.commands.plugin.tools import print_suspicious_text
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import print_json, print_message, print_problems, styled
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _confirm_grants(name: str, tenant: str, grants: Sequence[str], *, yes: bool)
         NeedsConsent: there is no terminal to ask on, or the person declined.
         OperatorError: a grant names a capability that the plugin does not request.
     """
-    if tenant == DEFAULT_TENANT_NAME and not grants:
+    if tenant == DEFAULT_TENANT and not grants:
         return []  # confirmed when the plugin was installed
     from paddock.cli.client.local_store import open_for_read
     from paddock.plugins.manage.enable import find_grant_state
@@ -132,7 +132,7 @@ def _confirm_grants(name: str, tenant: str, grants: Sequence[str], *, yes: bool)
         state = host.plugins.database.read(lambda tx: find_grant_state(tx, host.plugins, name))
         hints = load_tools(host.plugins, name).scan_findings()
     missing = state.missing_capabilities()
-    first_grant = state.grant is None and tenant != DEFAULT_TENANT_NAME
+    first_grant = state.grant is None and tenant != DEFAULT_TENANT
     if not (missing or first_grant or grants):
         return []
     from paddock.cli.output.consent_prompt import (
@@ -159,7 +159,7 @@ def _confirm_grants(name: str, tenant: str, grants: Sequence[str], *, yes: bool)
 
 
 def _tenant_suffix(tenant: str) -> str:
-    return "" if tenant == DEFAULT_TENANT_NAME else f" for {tenant}"
+    return "" if tenant == DEFAULT_TENANT else f" for {tenant}"
 
 
 def _report_discovered_tools(name: str, tenant: str, tools: Sequence[str]) -> None:
