@@ -30,8 +30,8 @@ def show(uri: str, *, tenant: str, as_json: bool) -> None:
     from paddock.cli.client.local_store import open_for_read
 
     digest = parse_address(uri)
-    with open_for_read(tenant) as host:
-        artifact = host.plugins.database.read(lambda tx: require_artifact(tx, tenant, digest))
+    with open_for_read(tenant) as store:
+        artifact = store.plugins.database.read(lambda tx: require_artifact(tx, tenant, digest))
     facts = {"uri": artifact_address(digest), "size": artifact.size, "media_type": artifact.media_type}
     if as_json:
         print_json(facts | {"created_at": artifact.created_at})

@@ -22,8 +22,8 @@ def write_export(file: Path | None, tenant: str) -> tuple[int, int]:
         NotFound: there is no such tenant; an existing file is left unchanged.
         HostError: it cannot be written.
     """
-    with open_for_read() as host:
-        database, state = host.plugins.database, host.directories.state
+    with open_for_read() as store:
+        database, state = store.plugins.database, store.directories.state
         require_chain(database, state, tenant)
         # Read first, so that every row that they cover is present.
         checkpoints = read_checkpoint_lines(checkpoint_file(state, tenant))

@@ -33,10 +33,10 @@ def verify_with_progress(tenant: str | None, anchors: Sequence[Path], keys: Sequ
     from paddock.ledger.chain.verify import verify_ledger
 
     try:
-        with open_for_read() as host:
+        with open_for_read() as store:
             return verify_ledger(
-                host.plugins.database,
-                host.directories.state,
+                store.plugins.database,
+                store.directories.state,
                 tenant=tenant,
                 anchor_files=anchors,
                 key_files=keys,

@@ -57,10 +57,10 @@ def list_(*, kind: str | None, verbose: bool, tenant: str, as_json: bool) -> Non
     kind_filter = _parse_kind(kind)
     daemon = running_daemon(tenant=tenant)
     runtimes = {plugin["name"]: plugin["runtime"] for plugin in daemon.get("/plugins")["plugins"]} if daemon else {}
-    with open_for_read(tenant) as host:
-        plugins = list_plugins(host.plugins, kind_filter)
+    with open_for_read(tenant) as store:
+        plugins = list_plugins(store.plugins, kind_filter)
         signed = any(plugin.version and plugin.version.signature_text for plugin in plugins)
-        trusted = {key.key_id: key.label for key in host.plugins.database.read(list_trusted_keys)} if signed else {}
+        trusted = {key.key_id: key.label for key in store.plugins.database.read(list_trusted_keys)} if signed else {}
     rows = [
         _row_json(plugin, trusted, runtimes.get(plugin.plugin.name), verbose=verbose or as_json) for plugin in plugins
     ]
@@ -194,8 +194,8 @@ def show(name: str, *, tenant: str, as_json: bool) -> None:
     from paddock.cli.client.plugin_status import warnings_from_response
     from paddock.plugins.manage.details import load_details
 
-    with open_for_read(tenant) as host:
-        details = load_details(host.plugins, name)
+    with open_for_read(tenant) as store:
+        details = load_details(store.plugins, name)
     runtime = None
     if (daemon := running_daemon(tenant=tenant)) is not None:
         response = daemon.get(f"/plugins/{path_segment(details.facts['name'])}")
