@@ -19,7 +19,7 @@ from paddock.store.database import open_direct
 
 @pytest.fixture
 async def told(paddock: Paddock, tmp_path: Path) -> Chain:
-    """A home in which something was installed, then called by ann and bob, and a checkpoint made."""
+    """A home in which something was installed, then called by ann and bob, with a checkpoint after each."""
     paddock.quickly("plugin", "install", native(tmp_path / "notes"), "--yes")
     chain = Chain(f"sqlite://{paddock.home}/data/paddock.db", paddock.home / "state")
     chain.add(*(called(number, "ann" if number % 2 else "bob") for number in range(1, 6)))
@@ -125,7 +125,7 @@ def test_the_chain_of_a_tenant_that_somebody_deleted_is_read_with_a_daemon_and_w
 async def test_verifying_ends_with_what_was_found(paddock: Paddock, told: Chain, tmp_path: Path) -> None:
     anchor = tmp_path / "default.checkpoints.jsonl"
     anchor.write_bytes(told.checkpoints.read_bytes())
-    assert "default: sound (6 rows, 1 checkpoint)" in paddock.quickly("ledger", "verify", "--anchor", anchor).out
+    assert "default: sound (6 rows, 2 checkpoints)" in paddock.quickly("ledger", "verify", "--anchor", anchor).out
     screen = paddock.on_terminal("ledger", "verify")
     assert "100 % of 6 rows" in screen
     told.change("DELETE FROM ledger WHERE seq = 6")
@@ -166,7 +166,7 @@ async def test_an_export_is_verified_by_somebody_who_has_nothing_else(
 ) -> None:
     file = tmp_path / "ledger.jsonl"
     said = paddock.quickly("ledger", "export", file, "--json").json
-    assert (said["entries"], said["checkpoints"]) == (6, 1)
+    assert (said["entries"], said["checkpoints"]) == (6, 2)
     assert paddock.quickly("ledger", "export").out == file.read_text()
     assert run_example(file, "--key", told.key) == 0
     file.write_text(file.read_text().replace("req_3", "req_4"))
