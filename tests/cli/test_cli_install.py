@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.commands import Paddock
+from fixtures.commands import INTERRUPT, Paddock
+from fixtures.daemons import daemon
 from fixtures.packages import bundle, kaged, kernel, native, osqr, shu, write_file, write_json, zipped
 
 
@@ -81,6 +82,19 @@ def test_a_person_at_a_terminal_says_yes(paddock: Paddock, source: Path) -> None
 
     assert "Install notes 1.0.0? [y/N]" in screen
     assert paddock.listed()["notes"]["state"] == "disabled"
+
+
+def test_ctrl_c_at_the_question_leaves_nothing_at_the_daemon_that_fetched_the_package(
+    paddock: Paddock, source: Path
+) -> None:
+    native(source)
+    with daemon(paddock) as served:
+        paddock.on_terminal("plugin", "install", source, answers=[INTERRUPT], code=130)
+        assert served.ask("GET", "/installs").body["installs"] == []
+        assert_nothing_changed(paddock)
+
+        paddock.on_terminal("plugin", "install", "source", answers=["y"])  # where the command runs, not the daemon
+        assert served.ask("GET", "/plugins/notes").body["state"] == "disabled"
 
 
 @pytest.mark.parametrize("answer", ["n", "", "maybe"])

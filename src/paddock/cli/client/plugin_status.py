@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
 
 
-def wait_until_running(name: str, *, rollback_command: str = "", restart: bool = False) -> dict[str, Any] | None:
+def wait_until_plugin_runs(
+    client: ApiClient, name: str, *, rollback_command: str = "", restart: bool = False
+) -> dict[str, Any] | None:
     """Wait until a changed plugin runs or is known not to; return its runtime.
 
     None without a daemon, or if the plugin is not enabled.
 
     Args:
+        client: Knows whether there is a daemon.
         name: The plugin.
         rollback_command: The command to suggest if it does not run.
         restart: Whether a running process must be replaced because its files were wrong.
@@ -26,18 +29,6 @@ def wait_until_running(name: str, *, rollback_command: str = "", restart: bool =
     Raises:
         Unavailable: it should run, and does not.
     """
-    from paddock.cli.client.api_client import running_daemon
-
-    daemon = running_daemon()
-    if daemon is None:
-        return None
-    return wait_until_plugin_runs(daemon, name, rollback_command=rollback_command, restart=restart)
-
-
-def wait_until_plugin_runs(
-    client: ApiClient, name: str, *, rollback_command: str = "", restart: bool = False
-) -> dict[str, Any] | None:
-    """Wait until a changed plugin runs or is known not to; return its runtime. See `wait_until_running`."""
     from paddock.cli.client.api_client import plugin_path
 
     if not client.has_daemon:

@@ -87,7 +87,7 @@ def import_(
         body = {"source": absolute_source(file)[0], "grant": list(grant)}
         with open_client() as api:
             value = install_package(api, body, parse_grants(grant), retype, yes=yes)
-        report_installed(value, as_json=as_json)
+            report_installed(api, value, as_json=as_json)
         return
     servers = _exclude_paddock(_select_servers(path, only), client, path)
     if capabilities and len(servers) > 1:

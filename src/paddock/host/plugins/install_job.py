@@ -129,6 +129,7 @@ class InstallJob:
             raise Conflict("this was decided already", code="install.decided", hint="look at its result")
         self.proposal.check_consent(consent)
         self._answer.set_result((by.id, consent))
+        self.progress = InstallProgress("")  # that of fetching is over
         self.set_stage(InstallStage.CHANGING)
 
     def stop(self, reason: InstallStopReason) -> None:

@@ -146,16 +146,16 @@ def _confirm_unchanged(
     return result
 
 
-def report_installed(result: dict[str, Any], *, as_json: bool) -> None:
+def report_installed(client: ApiClient, result: dict[str, Any], *, as_json: bool) -> None:
     """Report an installation and, after an upgrade, whether the plugin still runs.
 
     Raises:
         Unavailable: it does not.
     """
-    from paddock.cli.client.plugin_status import wait_until_running
+    from paddock.cli.client.plugin_status import wait_until_plugin_runs
 
-    name = result["name"]
-    upgraded = result["action"] == "upgraded"
-    runtime = wait_until_running(name, rollback_command=f"paddock plugin rollback {name}") if upgraded else None
+    name, runtime = result["name"], None
+    if result["action"] == "upgraded":
+        runtime = wait_until_plugin_runs(client, name, rollback_command=f"paddock plugin rollback {name}")
     if as_json:
         print_json(result | ({"runtime": runtime} if runtime else {}))

@@ -100,7 +100,7 @@ def install(
     )
     with open_client() as client:
         value = install_package(client, body, granted, retype, yes=yes, less_trust=less_trust)
-    report_installed(value, as_json=as_json)
+        report_installed(client, value, as_json=as_json)
 
 
 def _request_body(**members: object) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def upgrade(
     )
     with open_client() as client:
         value = install_package(client, body, granted, retype, yes=yes, less_trust=less_trust)
-    report_installed(value, as_json=as_json)
+        report_installed(client, value, as_json=as_json)
 
 
 @command("rollback", examples=["paddock plugin rollback notes --to 1.4.2"])
@@ -182,7 +182,7 @@ def upgrade(
 def rollback(name: str, *, to: str | None, grant: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Return to an earlier version. By default, old versions are kept for 30 days."""
     from paddock.cli.client.api_client import open_client, path_segment, plugin_path
-    from paddock.cli.client.plugin_status import wait_until_running
+    from paddock.cli.client.plugin_status import wait_until_plugin_runs
     from paddock.cli.output.consent_prompt import confirm, confirm_new_capabilities, parse_grants, print_consent_screen
     from paddock.manifest.capability import parse_capability
 
@@ -202,9 +202,9 @@ def rollback(name: str, *, to: str | None, grant: tuple[str, ...], yes: bool, as
             "grant": [str(capability) for capability in acknowledged],
         }
         client.post(path, body, timeout_s=None)
-    plugin = preview["name"]
-    print_message(f"{styled('✓', 'green')} {plugin} is back at {preview['version']}")
-    runtime = wait_until_running(plugin)
+        plugin = preview["name"]
+        print_message(f"{styled('✓', 'green')} {plugin} is back at {preview['version']}")
+        runtime = wait_until_plugin_runs(client, plugin)
     if as_json:
         value = {
             "name": plugin,
