@@ -64,6 +64,12 @@ WORDS_OF_NO_PAGE = re.compile(
     r"|mend(?:s|ed|ing)?|what bec[ao]mes? of|bec[ao]mes? of (?:it|them|a call)|waits for a yes)\b",
     re.IGNORECASE,
 )
+# Approvals are approved, denied, given, standing and removed.
+WORDS_OF_NO_APPROVAL = re.compile(
+    r"\b(sa(?:y|ys|id|ying) (?:yes|no)\b(?! (?:or|more|longer|network))|(?:the|its|their|a person's|made it a) yes\b"
+    r"|yes that lasts|good for nothing)",
+    re.IGNORECASE,
+)
 # Blocks and spans of code quote what programs print; what templates compute is no text.
 QUOTED = re.compile(r"^( *)```.*?^\1```|`(?:[^`\n]|\n(?!\n))+`|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL | re.MULTILINE)
 THE_UNIX_USER = re.compile(r"\b(user|as|is|by) nobody\b|\(nobody\)|nobody, o\+rx|as nobody, who")
@@ -212,5 +218,28 @@ def test_no_page_uses_the_words_of_a_private_language() -> None:
         for page in PAGES
         for text in [QUOTED.sub(lambda quoted: "\n" * quoted[0].count("\n"), page.read_text(encoding="utf-8"))]
         for number, line in enumerate(text.splitlines(), 1)
-        if WORDS_OF_NO_PAGE.search(line)
+        if WORDS_OF_NO_PAGE.search(line) or WORDS_OF_NO_APPROVAL.search(line)
+    ] == []
+
+
+def test_no_text_of_the_program_calls_an_approval_a_yes() -> None:
+    assert [
+        f"{file}:{node.lineno}: {node.value}"
+        for file, tree in trees().items()
+        for documented in [documentation(tree)]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if id(node) not in documented and WORDS_OF_NO_APPROVAL.search(node.value)
+    ] == []
+
+
+def test_templates_name_their_values_plainly() -> None:
+    templates = sorted((SOURCE / "console" / "templates").rglob("*.html"))
+    computed = re.compile(r"\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
+    assert templates
+    assert [
+        f"{template.name}: {part[0]}"
+        for template in templates
+        for part in computed.finditer(template.read_text(encoding="utf-8"))
+        if re.search(r"\b(told|nobody|whoever|somebody)\b", part[0])
     ] == []

@@ -188,7 +188,7 @@ def test_a_confirmation_is_for_the_person_whose_call_it_is(served: Daemon) -> No
     given = said.body["answers"][0]
     assert (said.status, given["by"], given["operator"].partition(":")[0]) == (200, "user:ann", "local")
     course = served.ask("GET", f"/calls/{made['call_id']}/explanation").body["calls"][0]["course"]
-    assert f"{given['operator']}, as user:ann, said yes" in [step["what"] for step in course]
+    assert f"{given['operator']}, as user:ann, approved it" in [step["what"] for step in course]
     assert ended(served, made["call_id"])["status"] == "succeeded"
     assert served.ask("POST", "/plugins/mail/call/odd", {}, Paddock_As="user:ann").status == 200
     waiting(served, "odd", Paddock_As="user:chief")  # it is hers alone

@@ -78,7 +78,7 @@ def test_a_yes_on_the_terminal_takes_the_difference_that_was_shown(files: Paddoc
 
 
 def test_a_no_changes_nothing_and_ends_with_4(files: Paddock) -> None:
-    assert "you said no" in files.on_terminal("plugin", "accept", "files", answers=["n"], code=4)
+    assert "you declined" in files.on_terminal("plugin", "accept", "files", answers=["n"], code=4)
     assert standings(files)["read"] == "quarantined"
 
 

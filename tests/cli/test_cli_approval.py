@@ -96,7 +96,7 @@ def test_what_waits_is_listed_shown_and_denied(caller: Paddock) -> None:
     everything = caller("approval", "list", "--all", "--json").json["approvals"]
     (ended,) = (one for one in everything if one["id"] == waits["approval"])
     assert (ended["state"], ended["answers"][0]["comment"]) == ("denied", "not to him")
-    assert "said no: not to him" in caller("approval", "show", waits["approval"]).err
+    assert "denied it: not to him" in caller("approval", "show", waits["approval"]).err
 
 
 def test_approving_without_a_daemon_makes_the_call_and_prints_its_result(alone: Paddock) -> None:
@@ -109,7 +109,7 @@ def test_approving_without_a_daemon_makes_the_call_and_prints_its_result(alone: 
     assert alone("approval", "approve", waits["approval"], "-y", "--json", code=1).error["code"] == "approval.consumed"
     told = alone("explain", waits["call_id"]).out
     assert told.startswith(f"local:{user_name(os.geteuid())} called mail.send on ")
-    assert "said yes: fine" in told
+    assert "approved it: fine" in told
     assert "(rule sending-needs-a-yes, shipped, line " in told
 
 
@@ -158,10 +158,10 @@ def test_with_a_second_approver_a_call_says_that_another_has_to_answer_and_is_ta
 
     assert "nobody approves what they asked for" in told
     assert "nobody approves" not in removed
-    assert "another person has to say yes" in waits.err
+    assert "another person has to approve it" in waits.err
     assert "approve it:" not in waits.err
     assert '@four_eyes("no")' in refused
-    assert f"you took {approval} back; the call is not made" in taken_back
+    assert f"you withdrew {approval}; the call is not made" in taken_back
     assert state(caller, approval) == "withdrawn"
     caller.quickly("user", "remove", "second", "--yes")
 
@@ -178,9 +178,10 @@ def test_a_yes_that_lasts_is_asked_for_once_until_it_is_revoked(caller: Paddock)
     (line,) = (line for line in caller("approval", "standing", "list").out.splitlines() if standing["id"] in line)
     assert line.split()[2:6] == ["mail", "odd", "tool", "always"]
     assert (
-        f"made it a yes for this tool until it is revoked ({standing['id']})" in caller("explain", standing["id"]).out
+        f"made it a standing approval for this tool until it is revoked ({standing['id']})"
+        in caller("explain", standing["id"]).out
     )
-    assert "is good for nothing any more" in caller("approval", "standing", "remove", standing["id"]).err
+    assert "removed the standing approval for" in caller("approval", "standing", "remove", standing["id"]).err
     assert "was revoked already, at 20" in caller("approval", "standing", "remove", standing["id"]).err
     assert "no standing approvals" in caller("approval", "standing", "list").err
     everything = caller("approval", "standing", "list", "--all")
@@ -297,7 +298,7 @@ def test_at_a_terminal_nobody_is_asked_for_a_yes_that_would_not_count(caller: Pa
     caller.quickly("user", "remove", "second", "--yes")
 
     assert "mail send waits for a person (action)" in left
-    assert "Another person has to say yes. Take it back?" in left
+    assert "Another person has to approve it. Withdraw it?" in left
     assert "Allow it?" not in left
     assert "the call was cancelled" in taken_back
 
@@ -344,7 +345,7 @@ def test_an_answer_at_a_terminal_is_confirmed_once_more(caller: Paddock) -> None
 
     screen = caller.on_terminal("approval", "approve", waits["approval"], answers=["n"], code=4)
     assert "it sends messages to the outside" in screen
-    assert "nothing was answered" in screen
+    assert "nothing was changed" in screen
     caller.on_terminal("approval", "approve", waits["approval"], answers=["y"])
     eventually(lambda: state(caller, waits["approval"]) == "consumed", "it was never made")
 

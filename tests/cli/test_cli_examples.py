@@ -144,7 +144,7 @@ ELSEWHERE = {
     "paddock approval approve ID": "needs a request; tests/cli/test_cli_approval.py",
     "paddock approval approve ID --always -y": "needs a request; tests/cli/test_cli_approval.py",
     "paddock approval deny ID -m 'not to her' -y": "needs a request; tests/cli/test_cli_approval.py",
-    "paddock approval standing remove ID": "needs a yes that lasts; tests/cli/test_cli_approval.py",
+    "paddock approval standing remove ID": "needs a standing approval; tests/cli/test_cli_approval.py",
     "paddock approval show ID": "needs a request; tests/cli/test_cli_approval.py",
     "paddock explain ID": "needs a decision; tests/cli/test_cli_approval.py",
     "paddock explain ID --as user:ann": "needs a decision; tests/cli/test_cli_approval.py",

@@ -285,7 +285,7 @@ def test_a_no_to_one_server_leaves_the_others_to_be_asked_about(paddock: Paddock
     file = write_json(source / "mcp.json", servers())
     screen = paddock.on_terminal("import", file, answers=["n", "y"], code=4)
 
-    assert "left out weather: you said no" in screen
+    assert "left out weather: you declined" in screen
     assert "nothing was changed" not in screen
     assert "weather: refused" in screen
     assert "GitHub: installed" in screen

@@ -101,7 +101,7 @@ def test_ctrl_c_at_the_question_leaves_nothing_at_the_daemon_that_fetched_the_pa
 def test_anything_but_a_clear_yes_changes_nothing(paddock: Paddock, source: Path, answer: str) -> None:
     screen = paddock.on_terminal("plugin", "install", native(source), answers=[answer], code=4)
 
-    assert "you said no, and nothing was changed" in screen
+    assert "you declined; nothing was changed" in screen
     assert_nothing_changed(paddock)
 
 

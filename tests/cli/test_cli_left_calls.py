@@ -130,7 +130,7 @@ def test_whoever_waits_for_a_person_while_the_daemon_stops_is_told_that_the_call
 
     told = json.loads(out)["error"]
     assert told["code"] == "daemon.lost"
-    assert f"the call waits on, and is made once it has its yes: paddock approval approve {approval}" in told["hint"]
+    assert f"the call waits for approval: paddock approval approve {approval}" in told["hint"]
     assert paddock("approval", "approve", approval, "--yes", "--json").json["call"]["result"] == {"sent": "bob"}
 
 

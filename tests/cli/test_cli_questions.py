@@ -98,7 +98,7 @@ def test_no_and_the_end_of_input_decline(caller: Paddock, lines: list[str]) -> N
 def test_an_answer_typed_where_yes_or_no_is_asked_declines_nothing(homes: dict[str, Paddock]) -> None:
     screen, said = typed(homes["alone"], "butler.paint", lines=["blue", "y", "blue", "", ""])
 
-    assert "✗ say yes or no" in screen
+    assert "✗ answer yes or no" in screen
     assert said["content"] == {"colour": "blue", "coats": 2}
 
 
@@ -109,7 +109,7 @@ def test_a_page_is_shown_with_its_address_and_counts_only_with_a_yes(caller: Pad
     assert "it wants you to go to https://example.com/sign-in" in screen
     assert said == {"action": "accept"}
     screen, said = typed(caller, "butler.visit", lines=["not yet", "no"])
-    assert said == {"action": "decline"} and "✗ say yes or no" in screen
+    assert said == {"action": "decline"} and "✗ answer yes or no" in screen
 
 
 @both_ways

@@ -39,7 +39,7 @@ def test_until_when_is_told_only_while_it_is_open() -> None:
     (waits,) = describe_approval(request("pending"))
     (approved,) = describe_approval(request("approved"))
 
-    assert waits == "pending until 2026-03-01T12:15:00; 1 of role:approver or role:operator, another than who asks"
+    assert waits == "pending until 2026-03-01T12:15:00; 1 of role:approver or role:operator, not the requester"
     assert approved == "approved until 2026-03-01T12:15:00; the call was not made yet"
     for state in ("consumed", "denied", "expired", "voided", "withdrawn"):
         assert is_closed(request(state))
@@ -52,7 +52,7 @@ def test_a_no_is_told_with_who_said_it_when_and_why() -> None:
     )
 
     assert describe_approval(denied) == [
-        "user:ann said no: not to her (2026-03-01T12:00:00)",
+        "user:ann denied it: not to her (2026-03-01T12:00:00)",
         "denied at 2026-03-01T12:00:00",
     ]
 
@@ -67,10 +67,10 @@ def test_a_used_yes_names_its_call_and_the_yes_that_lasts() -> None:
 
     assert describe_approval(used) == [
         "it replaced apr_a",
-        "local:root, as user:ann, said yes (2026-03-01T12:00:00)",
+        "local:root, as user:ann, approved it (2026-03-01T12:00:00)",
         "approved and used at 2026-03-01T12:00:00",
         "the call that was made: paddock explain call_1",
-        "the yes was to last: sta_1",
+        "it became a standing approval: sta_1",
     ]
 
 
@@ -91,7 +91,7 @@ def test_after_an_erasure_nothing_is_left_empty() -> None:
     )
 
     assert describe_approval(erased) == [
-        "(erased) said yes (2026-03-01T12:00:00)",
+        "(erased) approved it (2026-03-01T12:00:00)",
         "void since 2026-03-01T12:00:00: (erased)",
         "apr_b replaced it",
     ]

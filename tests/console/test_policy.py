@@ -79,7 +79,7 @@ def test_the_rules_in_force_are_told_in_words_with_their_text_and_where_they_are
     assert 'id="rule-members-may-call"' in page
     assert "Members may call everything that no rule forbids." in page
     assert "policies/ours.cedar</code>, line 2" in page
-    assert "If no rule says yes, the answer is no" in page
+    assert "What no rule allows is denied" in page
     assert "paddock policy check" in page
     assert re.search(r"/policy/versions/pol_[0-9a-f]{32}", page)
 

@@ -160,7 +160,7 @@ async def test_the_course_of_what_people_were_asked_is_told_for_each_of_its_ids(
 
     words = [step.words for step in told.timeline.steps]
     assert words[0].startswith(f"a person was asked (action, {waits['approval']}), for an answer until ")
-    assert words[1:4] == ["local:ann said yes: go on", "the yes of local:ann was used", "it started"]
+    assert words[1:4] == ["local:ann approved it: go on", "the approval of local:ann was used", "it started"]
     assert words[4].startswith("it succeeded after ")
     assert told.because == "The rules wanted a person asked first."
     assert [rule.id for rule in told.rules] == ["sending-needs-a-yes"]
@@ -179,7 +179,7 @@ async def test_what_a_request_came_to_is_what_became_of_its_call(office: Office)
         after = await explained(host, edited["call_id"])
 
     assert told.timeline.status == "denied"
-    assert explanation_lines(told.to_value())[-2].endswith("local:ann said no: not to him")
+    assert explanation_lines(told.to_value())[-2].endswith("local:ann denied it: not to him")
     assert after.timeline.status == "succeeded"
     assert any("local:ann changed the parameters; see apr_" in step.words for step in after.timeline.steps)
 
@@ -282,6 +282,8 @@ async def test_a_yes_that_stands_is_named_where_it_let_a_call_start(office: Offi
         (standing,) = await host.approvals.list_standing("default")
         both = await host.policy.explanations.explain("req_1", ANN)
 
-    assert any("made it a yes for this tool until it is revoked" in step.words for step in first.timeline.steps)
+    assert any(
+        "made it a standing approval for this tool until it is revoked" in step.words for step in first.timeline.steps
+    )
     assert last["approval"] == standing["id"]
     assert f"it started with the standing approval {standing['id']}" in str(both[-1].to_value())

@@ -14,9 +14,9 @@ PaddockError
 │   ├── NotFound         nothing goes by that name
 │   ├── Conflict         it clashes with what is already there
 │   ├── Busy             too much at once; the same request may pass later
-│   ├── NeedsConsent     a person has to say yes first
-│   ├── NeedsApproval    the call waits for a person's yes
-│   └── Denied           policy said no, and says why
+│   ├── NeedsConsent     a person has to consent first
+│   ├── NeedsApproval    the call waits for a person's approval
+│   └── Denied           policy denies it, and says why
 └── HostError            ours: stop and say so
     └── StoreUnavailable the database cannot be opened, read or written
 
@@ -247,7 +247,7 @@ class NeedsApproval(CallerError):
 
 
 class Denied(CallerError):
-    """Policy said no, and says why."""
+    """Policy denies it, and says why."""
 
     code = "denied"
     category = Category.POLICY

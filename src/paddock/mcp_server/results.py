@@ -105,9 +105,9 @@ def tool_pending(pending: NeedsApproval, link: str, revision: ProtocolRevision) 
     """
     lines = [
         pending.message,
-        "Nothing has happened yet. The call is made as soon as a person says yes; it does not have to be made again.",
+        "Nothing has happened yet. The call is made as soon as a person approves it; do not make it again.",
         f"To answer, in the console or at a terminal: {with_sentence(pending.hint, pending.action)}",
-        f"What would be done, for whoever may answer and is signed in: {link}",
+        f"What would be done, for a signed-in person who may answer: {link}",
         f"Call id: {pending.details['call_id']}. The same call again gives its result once there is one.",
     ]
     result: dict[str, Any] = {

@@ -145,7 +145,7 @@ def _approval_problems(
             if name in annotations
         ]
     if "approval" in annotations and not can_be_approved(policy):
-        hint = 'forbid "callUnattended" alone, or permit "call" alone: then a person\'s yes makes the difference'
+        hint = 'forbid "callUnattended" alone, or permit "call" alone: then an approval makes the difference'
         problems.append(rule_problem(source, "@approval has no effect here", hint, at="@approval"))
     return problems
 

@@ -115,7 +115,7 @@ entity Capability {{
   effects: Set<Effect>,
 }};
 
-// A call that nobody has said yes to is `callUnattended`; with a person's yes it is `call`.
+// A call that no person has approved is `callUnattended`; an approved one is `call`.
 // `background`: nobody waits for the call; the host makes it to recover an effect, or goes on with it after a restart.
 // `dry_run` is reserved: no call is a dry run yet, so it is always false.
 action anyCall;

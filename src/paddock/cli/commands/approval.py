@@ -123,7 +123,7 @@ def approve(
     if session and always:
         raise click.BadParameter("give one of --session and --always", param_hint="--session")
     if plugin and not (session or always):
-        raise click.BadParameter("is for a yes that lasts: give --session or --always too", param_hint="--plugin")
+        raise click.BadParameter("is for a standing approval: give --session or --always too", param_hint="--plugin")
     body: dict[str, Any] = {"comment": comment, "scope": "always" if always else "session" if session else "once"}
     body |= {"reach": "plugin"} if plugin else {}
     body |= {"params": read_parameters(params)} if params is not None else {}
@@ -199,7 +199,7 @@ def remove_standing(standing_id: str, *, tenant: str, as_json: bool) -> None:
             f" at {removed['revoked_at'][:19]}{by}"
         )
     else:
-        print_message(f"the standing approval for {_approval_name(removed)} is good for nothing any more")
+        print_message(f"removed the standing approval for {_approval_name(removed)}")
 
 
 def _send_verdict(
@@ -242,11 +242,12 @@ def _send_verdict(
 def _verdict_text(approval: Mapping[str, Any], verdict: str, tenant: str) -> str:
     """Describe the result of an answer."""
     if approval["state"] == "withdrawn":
-        return f"you took {approval['id']} back; the call is not made"
+        return f"you withdrew {approval['id']}; the call is not made"
     if verdict == "deny":
         return f"denied {approval['id']}; the call is not made"
     if approval["state"] == "pending" and approval["editors"] and not approval["answers"]:
-        return f"you changed the parameters, so another person has to say yes: paddock approval show {approval['id']}"
+        show = f"paddock approval show {approval['id']}{tenant_option(tenant)}"
+        return f"you changed the parameters, so another person has to approve it: {show}"
     if approval["state"] == "pending":
         missing = approval["quorum"] - sum(answer["approved"] for answer in approval["answers"])
         return f"you approved {approval['id']}; it takes {missing} more"
@@ -261,7 +262,7 @@ def _confirm_verdict(request: Mapping[str, Any], verdict: str) -> None:
 
     print_preview(request["preview"], request["kind"])
     if not ask_yes_no("Approve it?" if verdict == "approve" else "Deny it?"):
-        raise NeedsConsent("you did not say yes, and nothing was answered", code="consent_refused")
+        raise NeedsConsent("you did not confirm it; nothing was changed", code="consent_refused")
 
 
 def _finish_approved_call(client: ApiClient, approval: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:

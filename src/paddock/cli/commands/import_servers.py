@@ -117,7 +117,7 @@ def import_(
                 name = reading.plugins[0].manifest.name if reading.plugins else slug(title)
                 results.append({"server": title, "name": name, "action": action, "error": error_to_json(error)})
                 if error.error_code == "consent_refused":
-                    print_message(f"{styled('–', 'yellow')} left out {printable(title)}: you said no")
+                    print_message(f"{styled('–', 'yellow')} left out {printable(title)}: you declined")
                 else:
                     print_error(error)
     if len(servers) > 1:

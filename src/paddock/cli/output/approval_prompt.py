@@ -98,7 +98,7 @@ def approve_hint(request: Mapping[str, Any], tenant: str) -> str:
     """Return the command that approves a call, and who has to run it."""
     command = f"paddock approval approve {request['approval']}{tenant_option(tenant)}"
     if request.get("four_eyes"):
-        return f"another person has to say yes, and you can take it back (deny): {command}"
+        return f"another person has to approve it; withdraw it: {command}"
     return f"approve it: {command}"
 
 
@@ -133,7 +133,9 @@ def print_preview(preview: Mapping[str, Any], kind: str, *, closed: bool = False
 
 async def _ask_verdict(*, rememberable: bool, needs_other_person: bool) -> str:
     if needs_other_person:
-        line = await read_terminal_line("Another person has to say yes. Take it back? [y]es · anything else: later > ")
+        line = await read_terminal_line(
+            "Another person has to approve it. Withdraw it? [y]es · anything else: later > "
+        )
         return "no" if (line or "").strip().lower() in ("y", "yes") else "later"
     always = " · [a]lways, for this tool" if rememberable else ""
     line = await read_terminal_line(f"Allow it? [y]es, this once{always} · [n]o · anything else: later > ")

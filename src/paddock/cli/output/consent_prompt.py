@@ -48,7 +48,7 @@ def confirm(question: str, *, yes: bool, retype: str, details: Mapping[str, Any]
         hint = f"there is no terminal to ask on; if you agree: {retype} --yes"
         raise NeedsConsent(question, hint=hint, details=details)
     if not ask_yes_no(question):
-        raise NeedsConsent("you said no, and nothing was changed", code="consent_refused")
+        raise NeedsConsent("you declined; nothing was changed", code="consent_refused")
 
 
 def parse_grants(texts: Sequence[str], flag: str = "--grant") -> list[Capability]:

@@ -26,14 +26,14 @@ _STATUS_TEXT: Final = {
     "pending_approval": "it waits for a person",
     "started": "it started, and no end is recorded",
     "expired": "it was not answered in time",
-    "voided": "the request for a yes is void",
+    "voided": "the approval request is void",
     "withdrawn": "it was not wanted any more",
 }
 
 
 def decision_lines(decision: DecisionJson) -> list[str]:
     """Format the decision on a call: the first line says what it is."""
-    verb = {"allow": "may", "deny": "may not", "ask": "may, once a person has said yes,"}[decision["decision"]]
+    verb = {"allow": "may", "deny": "may not", "ask": "may, once a person approves it,"}[decision["decision"]]
     lines = [f"{printable(decision['who'])} {verb} {printable(decision['what'], 300)}."]
     lines += _rule_lines(decision["rules"]) or [f"  {printable(decision['reason'], 600)}"]
     for remedy in decision["would_change_it"]:

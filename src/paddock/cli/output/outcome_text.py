@@ -69,7 +69,7 @@ def daemon_lost_error(
     option = tenant_option(tenant)
     details = ({"call_id": call_id} if call_id else {}) | ({"idempotency_key": key} if key else {})
     if approval_id:
-        hint = f"the call waits on, and is made once it has its yes: paddock approval approve {approval_id}{option}"
+        hint = f"the call waits for approval: paddock approval approve {approval_id}{option}"
     elif key:
         hint = "the call may have happened: make it again with the same key, and it happens once all the same"
     elif call_id:
@@ -103,7 +103,7 @@ def describe_approval(request: Mapping[str, Any]) -> list[str]:
     if request["state"] == "consumed":
         lines.append(f"the call that was made: paddock explain {request['call_id']}")
     if request["standing"]:
-        lines.append(f"the yes was to last: {request['standing']}")
+        lines.append(f"it became a standing approval: {request['standing']}")
     return lines
 
 
@@ -113,7 +113,7 @@ def _describe_open(request: Mapping[str, Any]) -> str:
         return f"{until}; the call was not made yet"
     is_personal = request["kind"] in ("confirmation", "consent")
     approvers = request["for_person"] if is_personal else " or ".join(request["approvers"])
-    return f"{until}; {request['quorum']} of {approvers}{', another than who asks' if request['four_eyes'] else ''}"
+    return f"{until}; {request['quorum']} of {approvers}{', not the requester' if request['four_eyes'] else ''}"
 
 
 def _describe_closed(request: Mapping[str, Any]) -> str:
@@ -129,4 +129,4 @@ def _describe_answer(answer: Mapping[str, Any]) -> str:
     by = ERASED_TEXT if answer["by"].startswith("erased:") else printable(answer["by"], MAX_COMMENT_CHARS)
     approver = f"{printable(answer['operator'], MAX_COMMENT_CHARS)}, as {by}," if answer["operator"] else by
     comment = f": {printable(answer['comment'], MAX_COMMENT_CHARS)}" if answer["comment"] else ""
-    return f"{approver} said {'yes' if answer['approved'] else 'no'}{comment} ({answer['at'][:19]})"
+    return f"{approver} {'approved' if answer['approved'] else 'denied'} it{comment} ({answer['at'][:19]})"

@@ -75,9 +75,9 @@ def _ask_yes_no(question: str, *, empty: bool | None) -> Generator[str, str | No
         if not word and empty is not None:
             return empty
         prompt = (
-            f"  ✗ say yes or no; what it asks for comes after that {PROMPT_SUFFIX}"
+            f"  ✗ answer yes or no; what it asks for comes after that {PROMPT_SUFFIX}"
             if empty
-            else f"  ✗ say yes or no {PROMPT_SUFFIX}"
+            else f"  ✗ answer yes or no {PROMPT_SUFFIX}"
         )
     return False
 
@@ -166,7 +166,7 @@ def _parse_value(field: Mapping[str, Any], text: str) -> Any:
     if kind == "boolean":
         if text.lower() in (*_YES_WORDS, *_NO_WORDS):
             return text.lower() in _YES_WORDS
-        raise InvalidFieldInput("say yes or no")
+        raise InvalidFieldInput("answer yes or no")
     if kind in ("string", None):
         return text
     try:

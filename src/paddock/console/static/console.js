@@ -8,12 +8,12 @@ function follow(form) {
     const chosen = found.filter((one) => (one.type !== "checkbox" && one.type !== "radio") || one.checked);
     return chosen.map((one) => one.value);
   };
-  const told = (name, wanted) => {
+  const matches = (name, wanted) => {
     const given = values(name);
     return wanted.some((one) => given.includes(one === null ? "" : String(one)) || (one === false && given.length === 0));
   };
   for (const part of form.querySelectorAll("[data-show-when]")) {
-    part.hidden = !JSON.parse(part.dataset.showWhen).every(([name, wanted]) => told(name, wanted));
+    part.hidden = !JSON.parse(part.dataset.showWhen).every(([name, wanted]) => matches(name, wanted));
   }
   for (const help of form.querySelectorAll("[data-help-of]")) {
     const chosen = form.querySelector(`#${CSS.escape(help.dataset.helpOf)} option:checked`);

@@ -33,7 +33,7 @@ from paddock.store.database import Database
 _log = logging.getLogger("paddock.gate")
 
 EXPIRY_CHECK_INTERVAL_S = 2.0  # seconds between two looks for requests whose time is over
-_CHECKS_LEFT_TO_OTHERS = 3  # looks, for a yes that another host was given, and makes the call with if it lives
+_CHECKS_LEFT_TO_OTHERS = 3  # checks, while another host may use the approval it was given
 
 
 class PendingCallResumer:
@@ -53,7 +53,7 @@ class PendingCallResumer:
         self._approvals = approvals
         self._database = database
         self._clock = clock
-        self._unused_approvals: dict[str, int] = {}  # by call that waits here, how many looks found its yes unused
+        self._unused_approvals: dict[str, int] = {}  # by waiting call, how many checks found its approval unused
 
     async def on_answered(self, approval: Approval) -> CallHandle | None:
         """Apply an answer: make the call, end it, or let it wait for more approvers; and those that joined it.
@@ -82,7 +82,7 @@ class PendingCallResumer:
                 self._abandon(live, approval)
             return live
         if self._calls.is_shutting_down:
-            return live  # the next host knows what waits, and makes what has its yes
+            return live  # the next host knows what waits, and makes approved calls
         if live is not None and live.is_over:
             await self._approvals.withdraw(tenant, live.id, "the call is over")
             return live
@@ -334,7 +334,7 @@ class ApprovalTokens:
             context: Its principal.
 
         Raises:
-            Denied: the token is not theirs, is none, or was used; or somebody said no; or they may not make the call
+            Denied: the token is not theirs, is none, or was used; or it was denied; or they may not make the call
                 any more, and what came of it is not for them.
             Conflict: it was given out for something else; or nobody answered in time.
             NotFound: the call was made, and is not remembered here any more.

@@ -167,10 +167,10 @@ def _describe_requested(event: Mapping[str, Any]) -> str:
 
 
 def _describe_answered(event: Mapping[str, Any]) -> str:
-    answer = "yes" if event["approved"] else "no"
+    verb = "approved" if event["approved"] else "denied"
     comment = f": {event['comment']}" if event["comment"] else ""
-    quorum_note = "; more people have to" if event["approved"] and event["state"] == "pending" else ""
-    return f"{_actor_text(event, 'answered_by')} said {answer}{comment}{quorum_note}"
+    quorum_note = "; more approvals are needed" if event["approved"] and event["state"] == "pending" else ""
+    return f"{_actor_text(event, 'answered_by')} {verb} it{comment}{quorum_note}"
 
 
 def _actor_text(event: Mapping[str, Any], field: str) -> str:
@@ -180,7 +180,7 @@ def _actor_text(event: Mapping[str, Any], field: str) -> str:
 
 
 def _describe_consumed(event: Mapping[str, Any]) -> str:
-    return f"the yes of {' and '.join(event['approved_by'] or [ERASED_NAME])} was used"
+    return f"the approval of {' and '.join(event['approved_by'] or [ERASED_NAME])} was used"
 
 
 def _describe_request_end(event: Mapping[str, Any]) -> str:
@@ -191,7 +191,7 @@ def _describe_request_end(event: Mapping[str, Any]) -> str:
 def _describe_standing(event: Mapping[str, Any]) -> str:
     reach = "this tool" if event["method"] else "all of the plugin's tools"
     duration = "until it is revoked" if event["scope"] == "always" else "for the session"
-    return f"{_actor_text(event, 'given_by')} made it a yes for {reach} {duration} ({event['standing']})"
+    return f"{_actor_text(event, 'given_by')} made it a standing approval for {reach} {duration} ({event['standing']})"
 
 
 def _describe_started(event: Mapping[str, Any]) -> str:

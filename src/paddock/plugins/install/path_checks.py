@@ -104,7 +104,7 @@ _EXISTENCE_PROBER = PathProber(path_exists)
 
 def _missing_path_problem(capability: FileAccess) -> Problem:
     message = f"{printable(capability.path)} does not exist, and the plugin does not start without it"
-    hint = f"make it before you say yes: mkdir -p {shlex.quote(capability.path)}"
+    hint = f"create it before you consent: mkdir -p {shlex.quote(capability.path)}"
     return Problem(str(capability), message, hint, "place_missing")
 
 

@@ -194,7 +194,7 @@ def roll_back(
         if missing:
             raise NeedsConsent(
                 f"{target.plugin} {target.version} asks for {', '.join(missing)}, which is not granted any more",
-                hint="name each in `grant` once a person said yes to it",
+                hint="name each in `grant` once a person has consented to it",
                 details={"plugin": target.plugin, "capabilities": missing},
             )
         set_default_version(tx, plugin.name, target.version, store.now())

@@ -45,7 +45,7 @@ def parse_remember(body: Mapping[str, Any]) -> RememberChoice:
     if (scope, reach) == ("once", "plugin"):
         hint = "give a scope of session or always, or leave the reach out"
         problems.append(
-            Problem("reach", "says how far a yes goes that lasts, and this one is for once", hint, "wrong_value")
+            Problem("reach", "is for a standing approval, and this one is for one call", hint, "wrong_value")
         )
     if problems:
         raise Invalid("the body is not valid", problems, code="invalid_params")

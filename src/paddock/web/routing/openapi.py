@@ -44,7 +44,7 @@ _PATH_PARAM_SCHEMA: Schema = {"type": "string", "minLength": 1, "maxLength": MAX
 STATUS_TEXT = {
     400: "Not valid: `errors` has every mistake with its path.",
     401: "Authentication required.",
-    403: "Denied, with the reason; or a person has to say yes first.",
+    403: "Denied, with the reason; or a person has to approve it first.",
     404: "There is nothing of that name, as far as the caller may know.",
     409: "It conflicts with the current state, or was ended.",
     413: "The body has more than a mebibyte.",

@@ -147,5 +147,5 @@ def _verification_values(verification: Verification | None) -> dict[str, Any]:
     return {
         "verification": verification,
         "over": verification is None or verification.finished,
-        "told": None if finding is None else build_verdict_text(finding),
+        "verdict": None if finding is None else build_verdict_text(finding),
     }

@@ -218,7 +218,7 @@ def _call_values(handle: CallHandle, forms: dict[str, FormView] | None = None) -
         "over": ended,
         "words": call_status_text(call["status"], call.get("error", {}).get("code", "")),
         "progress": None if ended else latest_progress([event.data for event in events if event.kind == "event"]),
-        "told": drop_repeats(lines)[-_MAX_EVENTS:],
+        "messages": drop_repeats(lines)[-_MAX_EVENTS:],
         "glance": preview_result(call["result"]) if "result" in call else None,
         "forms": question_forms | (forms or {}),
     }

@@ -124,7 +124,7 @@ class ExplainPages:
     ) -> Response:
         values = {
             "wanted": subject_id,
-            "told": explanations,
+            "explanations": explanations,
             "version_now": self._host.policy.active.policy.version,
             "effect_words": {str(effect): text for effect, text in EFFECT_TEXT.items()},
             "here": "/policy/explain",  # navigation entry, although members can open it too
