@@ -7,9 +7,6 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-import orjson
-
-from paddock.capabilities.artifacts.address import is_address
 from paddock.capabilities.request import MethodCounts
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
@@ -21,6 +18,7 @@ from paddock.gate.audit_entry import EntryTemplate
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.nondeterminism import find_undisclosed
+from paddock.gate.reported_metadata import NO_METADATA, read_artifacts, read_metadata
 from paddock.ledger.entry import PreEncoded, SplitEvent
 from paddock.manifest.model import PluginKind
 from paddock.policy.decision import Decision
@@ -29,9 +27,6 @@ from paddock.runtime.calls import AskCaller, DeliveryStatus, OnEvent
 InvocationStatus: TypeAlias = Literal[
     "succeeded", "failed", "in_doubt", "denied", "refused", "timed_out", "cancelled", "pending_approval"
 ]
-
-MAX_METADATA_BYTES = 4096  # of one object from a plugin's answer that goes into the ledger
-_MAX_MODEL_CHARS = 200
 
 _RETURNED = ("plugin.method_returned",)
 _CALLED_AND_RETURNED = ("plugin.method_called", *_RETURNED)
@@ -59,18 +54,6 @@ class CallCancelled(Conflict):
     """The call was cancelled, or the host shut down."""
 
     code = "call.cancelled"
-
-
-class _ReportedMetadata(NamedTuple):
-    """Metadata for the ledger that a plugin put into its answer."""
-
-    metrics: dict[str, Any] | None = None
-    nondeterminism: dict[str, Any] | None = None
-    model: str | None = None
-    artifacts: tuple[dict[str, Any], ...] | None = None
-
-
-_NO_METADATA = _ReportedMetadata()
 
 
 class Invocation:
@@ -147,7 +130,7 @@ class Invocation:
         self._error_category: str | None = None
         self._error_message: str | None = None
         self._effects: tuple[str, ...] = ()
-        self._metadata = _NO_METADATA
+        self._metadata = NO_METADATA
         self.undisclosed: tuple[str, ...] | None = None  # sources of nondeterminism that it used and did not disclose
 
     @property
@@ -214,9 +197,9 @@ class Invocation:
             if not retained:
                 self._result_hash = hash_of(result)
             if isinstance(result, dict):
-                self._metadata = _read_metadata(cast("dict[str, Any]", result))
+                self._metadata = read_metadata(cast("dict[str, Any]", result))
                 if "artifacts" in result and self.target.manifest.kind is PluginKind.OPERATOR:
-                    self._metadata = self._metadata._replace(artifacts=_read_artifacts(result["artifacts"]))
+                    self._metadata = self._metadata._replace(artifacts=read_artifacts(result["artifacts"]))
             if self.ran and (self.tally or self._metadata.metrics):
                 self.undisclosed = find_undisclosed(self.target.manifest, self._effects, self.tally, result)
         else:
@@ -314,7 +297,7 @@ class Invocation:
             events is not None
             or self._error_message is not None
             or self.proposed is not None
-            or metadata != _NO_METADATA
+            or metadata != NO_METADATA
         ):
             personal |= {
                 "events_hash": None if events is None else events.hash,
@@ -368,41 +351,3 @@ def _status_of_error(error: BaseException) -> InvocationStatus:
             return "cancelled"
         case _:
             return "failed"
-
-
-def _read_metadata(answer: Mapping[str, Any]) -> _ReportedMetadata:
-    if "metrics" not in answer and "nondeterminism" not in answer and "model" not in answer:
-        return _NO_METADATA
-    model = answer.get("model")
-    return _ReportedMetadata(
-        _bounded_object(answer.get("metrics")),
-        _bounded_object(answer.get("nondeterminism")),
-        model[:_MAX_MODEL_CHARS] if isinstance(model, str) else None,
-    )
-
-
-def _read_artifacts(value: Any) -> tuple[dict[str, Any], ...] | None:
-    """The artifacts that an operator reports, for the ledger; `verified` are those that the host stores itself."""
-    if not isinstance(value, list) or not value:
-        return None
-    objects = [cast("dict[str, Any]", item) for item in cast("list[Any]", value) if isinstance(item, dict)]
-    references = [{name: item.get(name) for name in ("type", "path", "hash")} for item in objects]
-    artifacts = tuple(item | {"verified": is_address(item["path"])} for item in references)
-    size = len(orjson.dumps(artifacts))
-    if size <= MAX_METADATA_BYTES:
-        return artifacts
-    return ({"count": len(artifacts), "size": size, "hash": hash_of(artifacts)},)
-
-
-def _bounded_object(value: Any) -> dict[str, Any] | None:
-    """An object from a plugin's answer, for the ledger; a large one is replaced by its size and hash."""
-    if not isinstance(value, dict):
-        return None
-    written = cast("dict[str, Any]", value)
-    try:
-        whole = orjson.dumps(written)
-    except orjson.JSONEncodeError:
-        return {"size": None, "hash": hash_of(written)}  # no JSON, from a function of the application's own
-    if len(whole) <= MAX_METADATA_BYTES:
-        return cast("dict[str, Any]", orjson.loads(whole))  # a copy: the caller may change theirs
-    return {"size": len(whole), "hash": hash_of(written)}
