@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
 from paddock.cage.plan.host_filesystem import DiskFilesystem

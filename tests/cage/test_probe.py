@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.cage.probe import find_bubblewrap, setup_error
 from paddock.cage.spec import CageSpec
 from paddock.cage.warden.client import open_warden

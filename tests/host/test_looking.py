@@ -16,7 +16,7 @@ import pytest
 from tests.host.conftest import Home
 from tests.runtime.stage import patiently
 
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.host_filesystem import DiskFilesystem, FileKind
 from paddock.host.plugins.launch.filesystem_probe import FilesystemProbe
 from paddock.runtime.exit_reason import ProcessCrashed, exit_reason_for

@@ -16,7 +16,7 @@ from paddock.core.errors import NeedsApproval
 from paddock.core.schema_annotations import MemberConstraint
 from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, CallSummaryJson
 from paddock.gate.calls.registry import MAX_ENDED_CALLS
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.effects.approval_preview import pending_approval_json
 from paddock.gate.idempotency.key_verdict import MAX_KEY_CHARS, validate_idempotency_key
 from paddock.host.explain.explain_service import ExplanationJson, explanations_to_json

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.cage.bounded_process import BoundedRun, ProcessLimits, run_bounded
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.cage.linux import is_descriptor_exhaustion, is_host_root
 
 MIN_BWRAP_VERSION = (0, 8)

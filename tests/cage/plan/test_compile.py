@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.cage.plan.pretend import DEBIAN, ROOT, PretendMachine, caged, refusals, shown
 
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.granted_paths import GrantRoots, config_directories
 from paddock.cage.spec import SDK_PATH, BindMount, PythonScript, SymbolicLink
 from paddock.manifest.capability import parse_capability

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import paddock
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
 from paddock.cage.plan.granted_paths import GrantRoots

@@ -14,7 +14,7 @@ from tests.cage.daemons import FOREVER, Daemon, descriptors, eventually, gone, g
 from tests.cage.warm.warming import is_warm, launch, launched_warm, warm_up, zygote_of
 
 from fixtures.packages import native, write_file
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.cage.linux import child_pids, subtree_pids
 from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from paddock.cage.cgroups.discovery import FALLBACK_MECHANISMS
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.core.clock import SystemClock
 from paddock.host.repairs import host_probe as a_machine
 from paddock.host.repairs.host_probe import HostProbe

@@ -24,7 +24,7 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.allowed_programs import AllowedPrograms
 from paddock.cage.plan.environment import ISOLATED_PYTHON_FLAGS, with_artifact_fds
 from paddock.cage.plan.granted_paths import GrantRoots, PathRejected, resolve_granted_path

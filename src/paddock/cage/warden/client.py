@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from anyio import CancelScope  # by name: at shutdown there may be no descriptor left to import it with
 
 from paddock.cage.bwrap.mount_stage import STAGING_FAILED_CODE
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.cage.linux import NO_DESCRIPTORS_CODE, RAISE_NOFILE_HINT, is_descriptor_exhaustion
 from paddock.cage.probe import Bubblewrap, find_bubblewrap, setup_error
 from paddock.cage.spec import CageSpec, ProcessExit

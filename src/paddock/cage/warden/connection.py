@@ -15,7 +15,7 @@ from pathlib import Path
 
 from anyio import CancelScope
 
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.cage.linux import NO_DESCRIPTORS_CODE, RAISE_NOFILE_HINT
 from paddock.cage.spec import CageSpec, ProcessExit
 from paddock.cage.warden import messages

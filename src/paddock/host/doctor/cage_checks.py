@@ -22,7 +22,7 @@ from paddock.cage.cgroups.discovery import (
     find_crowded_cgroup,
     find_locations,
 )
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.cage.linux import is_host_root
 from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from paddock.core.errors import NeedsConsent, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, Digest, Tenant
-from paddock.gate.catalogue.catalogue import CallableSchemas, CatalogueEntry
+from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
 from paddock.host.plugins.tool_records import ToolRecords, build_server_entry, read_all_tool_records
 from paddock.manifest.capability import Capability, InvalidCapability, covers, missing_capabilities, parse_capability
 from paddock.manifest.model import Manifest, RemoteRuntime

@@ -9,7 +9,7 @@ from typing import Any
 
 from paddock.core.errors import Conflict, Invalid, PaddockError, Problem
 from paddock.core.ids import DEFAULT_TENANT, Digest
-from paddock.gate.catalogue.catalogue import CallableSchemas, CatalogueEntry
+from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
 from paddock.host.plugins.desired_state import DesiredPlugin
 from paddock.host.plugins.reconciler import Reconciler
 from paddock.host.plugins.tool_records import ToolRecords

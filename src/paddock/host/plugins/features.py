@@ -11,7 +11,7 @@ from paddock.core.errors import Invalid
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.schema.compile import compile_schema
 from paddock.gate.calls.registry import CallRegistry
-from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.catalogue.documents import PromptOffer
 from paddock.gate.gate import Gate
 from paddock.plugins.store.thread import StoreThread

@@ -14,8 +14,9 @@ from anyio.abc import TaskGroup
 
 from paddock.core.errors import Modified, NotFound, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.gate.catalogue.catalogue import Catalogue, CatalogueEntry
+from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.catalogue.catalogues import Catalogues
+from paddock.gate.catalogue.entry import CatalogueEntry
 from paddock.host.plugins.desired_state import BlockedPlugin, DesiredPlugin, DesiredState
 from paddock.host.plugins.launch.preparer import LaunchPreparer
 from paddock.host.plugins.logs.log_files import log_name

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from paddock.core.ids import PluginName, Tenant
-from paddock.gate.catalogue.catalogue import CallableSchemas, CatalogueEntry
 from paddock.gate.catalogue.documents import DocumentIndex, documents_from_definitions
+from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.tool_pinning.normalize import PROMPT, RESOURCE, TEMPLATE, TOOL, UnusableReason

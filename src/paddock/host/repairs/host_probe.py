@@ -11,7 +11,7 @@ from pathlib import Path
 from anyio.abc import TaskGroup
 
 from paddock.cage.cgroups.discovery import FALLBACK_MECHANISMS
-from paddock.cage.launcher import CageUnavailable
+from paddock.cage.errors import CageUnavailable
 from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError
 from paddock.host.repairs.facts import MachineFacts

@@ -1,4 +1,4 @@
-"""The error of a launch without a cage."""
+"""The error of a host that cannot build a cage."""
 
 from __future__ import annotations
 
