@@ -39,21 +39,17 @@ EXCEPTIONS = {
         "handle": "the state of one call, kept by the registry that made it",
         "filler": "what was filled in so far",
         "target": "a cache of the target's ledger template",
-        "copy": "a copied exception",
     },
     "host": {
-        "error": "an exception, completed on its way up",
         "job": "the state of an installation, kept by the service that runs it",
     },
     "ledger": {"writer": "why checkpoints cannot be signed, kept by the checkpointer"},
     "mcp_server": {
-        "rejection": "an exception, completed on its way up",
         "session": "when and as whom a session was last used",
         "reply": "a response that is being built",
         "call": "the state of a suspended call",
     },
     "plugins": {"sys": "pip's own view of its arguments, set before it is run"},
-    "rpc": {"violation": "an exception, completed on its way up"},
     "runtime": {
         "call": "the state of an active call",
         "status": "how far a call got on its way to the plugin",

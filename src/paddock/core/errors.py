@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, ClassVar, NotRequired, TypedDict
+from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
 from paddock.core.action import Action, ActionJson, with_sentence
 from paddock.core.schema_annotations import NonNegativeInt
@@ -125,6 +125,25 @@ class PaddockError(Exception):
         self.details: Mapping[str, Any] = MappingProxyType(dict(details or {}))
         if retryable is not None:
             self.retryable = retryable
+
+    def with_remedy(
+        self,
+        *,
+        hint: str,
+        action: Action | None = None,
+        details: Mapping[str, Any] | None = None,
+        retryable: bool | None = None,
+    ) -> Self:
+        """A copy that tells the reader to do something else about it; `details` are added to its own."""
+        copy = type(self).__new__(type(self), *self.args)  # skips `__init__`, whose arguments vary by class
+        vars(copy).update(
+            vars(self),
+            hint=hint,
+            action=action,
+            details=MappingProxyType({**self.details, **(details or {})}),
+            retryable=self.retryable if retryable is None else retryable,
+        )
+        return copy
 
     def as_problem(self, path: str = "") -> Problem:
         """The error as a problem of the value at a path."""

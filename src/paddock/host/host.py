@@ -16,6 +16,7 @@ from paddock.gate.gate import Gate
 from paddock.gate.idempotency.key_verdict import validate_idempotency_key
 from paddock.host.calls.approvals import ApprovalService
 from paddock.host.identity.caller import build_call_context, local_principal
+from paddock.host.plugins.embedded_plugin import NO_LOG_HINT
 from paddock.host.repairs.repair_service import RepairService
 from paddock.host.services import (
     CallServices,
@@ -117,8 +118,9 @@ class Host:
         except NeedsApproval:
             raise
         except PaddockError as error:
-            self.plugins.embedded.replace_log_hint(error, target.key)
-            raise
+            if not self.plugins.embedded.points_to_missing_log(error, target.key):
+                raise
+            raise error.with_remedy(hint=NO_LOG_HINT) from error
 
     async def embed(self, manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
         """Serve functions of this program to the default tenant as a plugin, behind the same gate as all others.

@@ -7,6 +7,7 @@ chunk by chunk as they arrive, and a line with too much of it is refused before 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from paddock.rpc.message import MAX_FRAME_BYTES, StructureCounter
@@ -26,10 +27,10 @@ class FramingViolation(Exception):
 
     kind = "violation"
 
-    def __init__(self, detail: str) -> None:
+    def __init__(self, detail: str, before: Sequence[bytes] = ()) -> None:
         super().__init__(detail)
         self.detail = detail
-        self.before: list[bytes] = []
+        self.before = list(before)
 
 
 class LineTooLong(FramingViolation):
@@ -97,10 +98,9 @@ class LineSplitter:
             if rest:
                 self._hold(rest)
         except FramingViolation as violation:
-            violation.before = _strip_line_ends(lines)
             self._violation = violation
             self._held = bytearray()
-            raise
+            raise type(violation)(violation.detail, _strip_line_ends(lines)) from None
         return lines
 
     def _hold(self, part: bytes) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from paddock.core.action import Action
 from paddock.core.errors import Busy, Conflict, PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
@@ -70,18 +68,12 @@ def with_unknown_outcome(error: PaddockError, effect: IdempotencyRecord) -> Padd
 def with_unknown_outcome_of(error: PaddockError, call: CallId, tenant: Tenant, recovery: str) -> PaddockError:
     """Copy an error with the unknown outcome added, for a call whose record is not loaded."""
     recovery_hint = _recovery_hint(automatic=_recovers_automatically(recovery, error.error_code))
-    copy = type(error).__new__(
-        type(error)
-    )  # a copy that skips __init__, whose arguments vary by class; others may hold the original
-    copy.args = error.args
-    copy.__dict__.update(
-        error.__dict__,
+    return error.with_remedy(
         hint=f"it may have happened; {recovery_hint}" + (f"; {error.hint}" if error.hint else ""),
         action=_show_unresolved(call, tenant),
-        details=MappingProxyType({**error.details, "call_id": call, "effect": IN_DOUBT}),
+        details={"call_id": call, "effect": IN_DOUBT},
         retryable=False,
     )
-    return copy
 
 
 def superseded_error(effect: IdempotencyRecord) -> Conflict:

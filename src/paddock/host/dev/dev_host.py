@@ -192,10 +192,11 @@ class DevHost:
         try:
             return await gate.call(CallRequest(target, params, self._context(), on_event=on_event))
         except PaddockError as error:
-            error.hint, error.action = author_hint(error.hint, error.action), None
             if error.error_code == "missing_secrets":
-                error.hint = secret_option_hint(error.details["missing"])
-            raise
+                hint = secret_option_hint(error.details["missing"])
+            else:
+                hint = author_hint(error.hint, error.action)
+            raise error.with_remedy(hint=hint) from error
 
     def _context(self) -> CallContext:
         principal = Principal(AUTHOR_ID, roles=frozenset({OPERATOR}), kind="local")

@@ -21,7 +21,7 @@ from paddock.plugins.store.thread import StoreThread
 from paddock.runtime.deployment import Deployment, InstanceKey
 from paddock.runtime.diagnosis import read_log
 
-_NO_LOG_HINT = "it is a function of this program: the event loop's exception handler was given what it raised"
+NO_LOG_HINT = "it is a function of this program: the event loop's exception handler was given what it raised"
 
 
 def build_embedded(manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> DesiredPlugin:
@@ -93,8 +93,7 @@ class EmbeddedPlugins:
         await self._reconciler.reconcile()
         await self._restore_waiting_calls(name)
 
-    def replace_log_hint(self, error: PaddockError, key: InstanceKey) -> None:
-        """Replace the log hint in an embedded plugin's error: it has no log, so name where to find the traceback."""
+    def points_to_missing_log(self, error: PaddockError, key: InstanceKey) -> bool:
+        """Whether the error of a call tells the reader to read a log, which embedded plugins have none of."""
         embedded = key.tenant == DEFAULT_TENANT and key.plugin in self._reconciler.embedded
-        if embedded and error.action == read_log(key.plugin):
-            error.hint, error.action = _NO_LOG_HINT, None
+        return embedded and error.action == read_log(key.plugin)

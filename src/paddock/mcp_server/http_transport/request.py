@@ -54,17 +54,15 @@ def revalidate_owner(authenticator: RequestAuthenticator, scope: Scope, owner: R
 class HttpRejection(Exception):
     """A request that is rejected with an HTTP status and a reason."""
 
-    def __init__(self, status: int, reason: str, code: int = INVALID_REQUEST) -> None:
+    def __init__(self, status: int, reason: str, code: int = INVALID_REQUEST, *, fault: RpcError | None = None) -> None:
         super().__init__(reason)
         self.status = status
-        self.fault = RpcError(code, reason)
+        self.fault = fault or RpcError(code, reason)
 
     @classmethod
     def from_fault(cls, status: int, fault: RpcError) -> HttpRejection:
         """Reject with an existing RPC error, which carries more than a reason."""
-        rejection = cls(status, fault.message)
-        rejection.fault = fault
-        return rejection
+        return cls(status, fault.message, fault=fault)
 
 
 def accepted_media_types(headers: HeaderMap) -> tuple[bool, bool]:

@@ -115,9 +115,9 @@ class LaunchPreparer:
                 deployment.key, lambda filesystem: self._compile_cage(deployment, inputs, filesystem)
             )
         except CageUnavailable as error:
-            if error.error_code == "cage.path_missing":
-                error.action = self.retry_action(deployment)
-            raise
+            if error.error_code != "cage.path_missing":
+                raise
+            raise error.with_remedy(hint=error.hint, action=self.retry_action(deployment)) from error
         return StartSpec(cage, inputs.config)
 
     def resolve_inputs(self, store: PluginStore, deployment: Deployment) -> LaunchInputs:
@@ -136,9 +136,11 @@ class LaunchPreparer:
             config = self.effective_config(store, manifest)
         except Invalid as error:
             self._record_invalid(store, manifest, error)
-            error.hint = error.hint or "set its configuration fields, then enable it again"
-            error.action = error.action or Action.of("plugin.configure", plugin=manifest.name, tenant=store.tenant)
-            raise
+            configure = Action.of("plugin.configure", plugin=manifest.name, tenant=store.tenant)
+            raise error.with_remedy(
+                hint=error.hint or "set its configuration fields, then enable it again",
+                action=error.action or configure,
+            ) from error
         inputs = self.build_inputs(
             store, deployment, ensure_local_files(store, row), config, find_environment(store, row)
         )
