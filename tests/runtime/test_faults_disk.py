@@ -31,8 +31,8 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 1,600 KiB: little more than a home and one plugin need."""
-    with small_disk(tmp_path / "disk", "1600k") as place:
+    """A disk of 2,400 KiB: little more than a home and one plugin need."""
+    with small_disk(tmp_path / "disk", "2400k") as place:
         yield place
 
 

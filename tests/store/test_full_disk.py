@@ -30,9 +30,9 @@ def limited(paddock: Paddock, *words: object) -> Said:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path | None]:
-    """A disk of 1,600 KiB, or None where we may not mount one."""
+    """A disk of 2,400 KiB, or None where we may not mount one."""
     place = tmp_path / "disk"
-    if not mounted(place, "1600k"):
+    if not mounted(place, "2400k"):
         yield None
         return
     try:

@@ -122,14 +122,25 @@ async def open_database(
 
 @contextmanager
 def open_direct(
-    where: str | Path, *, migrations: Path = MIGRATIONS_DIR, role: Role = "command", wait: float = 10.0
+    where: str | Path,
+    *,
+    migrations: Path = MIGRATIONS_DIR,
+    role: Role = "command",
+    wait: float = 10.0,
+    only_connection: bool = True,
 ) -> Generator[DirectDatabase, None, None]:
-    """Open the database for a one-shot command. Arguments and errors are those of `open_database`."""
+    """Open the database on one connection. Arguments and errors are those of `open_database`.
+
+    Args:
+        only_connection: False if this process has others to it: then none of them may lock the others out.
+    """
     database: DirectDatabase
     if (path := embedded_path(where)) is not None:
         from paddock.store.sqlite import SqliteDirect
 
-        database = SqliteDirect.open(path, migrations=migrations, role=role, wait=wait)
+        database = SqliteDirect.open(
+            path, migrations=migrations, role=role, wait=wait, only_connection=only_connection and role == "command"
+        )
     else:
         from paddock.store.postgres import PostgresDirect
 

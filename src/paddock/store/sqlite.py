@@ -213,16 +213,18 @@ class SqliteDirect:
         self._lock = lock
 
     @classmethod
-    def open(cls, path: Path, *, migrations: Path, role: Role, wait: float) -> SqliteDirect:
+    def open(
+        cls, path: Path, *, migrations: Path, role: Role, wait: float, only_connection: bool = False
+    ) -> SqliteDirect:
         """Open the file and migrate it; a daemon takes the lock first and keeps it.
 
-        If the previous daemon did not shut down cleanly, the file's integrity is checked.
+        If the previous daemon did not shut down cleanly, the file's integrity is checked. If the disk is full, the
+        process's only connection locks all others out, and can then still read; others report the full disk.
         """
         create_file(path)
         lock = StoreLock.take(path.parent, role, wait=wait) if role == "daemon" else None
         try:
-            # A daemon needs its readers beside the writer; it reports a full disk instead of running degraded.
-            connection = _connect_even_if_full(path) if role == "command" else connect(path)
+            connection = _connect_even_if_full(path) if only_connection else connect(path)
         except BaseException:
             if lock is not None:
                 lock.release()

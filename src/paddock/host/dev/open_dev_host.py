@@ -86,7 +86,7 @@ async def open_dev_host(
     if not lasting:  # delete the key with the home; in a keyring it would stay
         keys = replace(keys, preferred="file")
     trees = directories.data / SNAPSHOTS_FOLDER
-    open_store = partial(open_plugin_store, directories, settings, clock=clock)
+    open_store = partial(open_plugin_store, directories, settings, clock=clock, only_connection=False)
     async with (
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(settings.store.url or directories.database_file, role="daemon") as database,

@@ -145,7 +145,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     settings = loaded_settings.settings
     clock, random = SystemClock(), SystemRandom()
     keys = load_secret_keys(directories, settings, environ, config.passphrase)
-    open_store = partial(open_plugin_store, directories, settings, clock=clock)
+    open_store = partial(open_plugin_store, directories, settings, clock=clock, only_connection=False)
     address = settings.store.url or directories.database_file
     # Without the trees every start is cold: a command that makes one call would be gone before a zygote is ready.
     one_call = config.role == "command" and config.start == "nothing"

@@ -235,15 +235,25 @@ def _subdirectories(parent: Path) -> list[Path]:
 
 @contextmanager
 def open_plugin_store(
-    directories: Directories, settings: Settings, *, clock: Clock | None = None, wait: float = 10.0
+    directories: Directories,
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    wait: float = 10.0,
+    only_connection: bool = True,
 ) -> Generator[PluginStore, None, None]:
     """Open the plugin store configured in the settings for as long as the block runs.
+
+    Args:
+        only_connection: See `open_direct`.
 
     Raises:
         StoreUnavailable: a daemon held it for longer than `wait` seconds, or it cannot be opened.
     """
     clock = clock or SystemClock()
-    with open_direct(settings.store.url or directories.database_file, wait=wait) as database:
+    with open_direct(
+        settings.store.url or directories.database_file, wait=wait, only_connection=only_connection
+    ) as database:
         yield PluginStore(
             database=database,
             blobs=open_blobs(database, directories.data / "packages", clock),
