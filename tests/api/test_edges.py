@@ -167,7 +167,9 @@ def test_the_published_description_names_every_route_and_every_one_of_them_is_th
     # Only the rows are looked at; nobody calls a handler.
     nobody = cast("Any", SimpleNamespace(settings=Settings()))
     rows = api_routes(nobody, Shutdown(), nobody)
-    assert sorted(operations) == sorted((row.method.lower(), row.prefix + row.path.replace(":path", "")) for row in rows)
+    assert sorted(operations) == sorted(
+        (row.method.lower(), row.prefix + row.path.replace(":path", "")) for row in rows
+    )
     for method, path in operations:
         # Of what goes on and on only the head is asked for. A body would be an object.
         verb = "HEAD" if method == "get" and "{" not in path else method.upper()

@@ -104,3 +104,11 @@ def test_what_names_no_package_is_a_mistake_in_the_body(peopled: Peopled) -> Non
     for body, path in (({}, "source"), ({"settings_file": "/x.json"}, "server"), ({"source": ""}, "source")):
         refused = peopled.daemon.ask("POST", "/installs", body)
         assert (refused.status, [one["path"] for one in refused.body["errors"]]) == (400, [path])
+
+
+def test_a_program_with_the_key_of_an_operator_grants_nothing_on_the_way_back_to_an_older_version(
+    peopled: Peopled,
+) -> None:
+    refused = peopled.ask("olga", "POST", "/plugins/parrot/rollback", {"grant": ["net:api.example.com:443"]})
+
+    assert (refused.status, refused.body["code"]) == (403, "auth.person_needed")

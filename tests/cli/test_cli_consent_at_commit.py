@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.commands import Paddock
-from fixtures.packages import native, write_file
+from fixtures.commands import PATIENCE, SOURCE, Paddock
+from fixtures.packages import native, write_file, write_json
+from fixtures.ready_commands import run_ready_command
 
 
 def staged_tree(paddock: Paddock) -> Path:
@@ -146,3 +147,30 @@ def test_another_loss_of_trust_than_the_accepted_one_is_not_accepted(paddock: Pa
     assert "the installed version is community-signed" in screen
     assert "you accepted another loss of trust than this: the installed version is verified" in screen
     assert paddock.listed()["notes"]["version"] == "1.0.0"
+
+
+def test_configuration_that_changes_while_a_person_reads_about_it_is_not_replaced(
+    paddock: Paddock, source: Path
+) -> None:
+    def settings(key: str) -> Path:
+        server = {"command": "node", "env": {"KEY": key, "PLACE": "here"}}
+        return write_json(source / "servers.json", {"mcpServers": {"weather": server}})
+
+    paddock.quickly("import", settings("one"), "--yes")
+
+    def decide() -> str:
+        ran = run_ready_command(
+            SOURCE,
+            ["plugin", "configure", "weather", "PLACE"],
+            stdin="there",
+            env=paddock.environment,
+            timeout=PATIENCE,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return "y"
+
+    screen = paddock.on_terminal("import", settings("two"), answers=[decide], code=4)
+
+    assert "this would now also replace PLACE" in screen
+    versions = {row["name"]: row["version"] for row in paddock.quickly("secret", "list", "--json").json["secrets"]}
+    assert versions == {"plugin/weather/KEY": 1, "plugin/weather/PLACE": 2}

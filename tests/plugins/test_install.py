@@ -206,7 +206,7 @@ def test_another_value_of_an_unchanged_server_is_taken(shelf: Shelf, tmp_path: P
     with resolve_manifest(shelf.plugins, second.manifest, second.values, file) as prepared:
         assert prepared.unchanged
         assert changed_values(shelf.plugins, prepared) == ["KEY"]
-        save_values(shelf.plugins, prepared)
+        save_values(shelf.plugins, prepared, ["KEY"])
         assert changed_values(shelf.plugins, prepared) == []
     assert read_entries(shelf.plugins.local_file)["weather"].raw_values == {"KEY": "two"}
 

@@ -147,7 +147,7 @@ def test_a_damaged_key_is_replaced_by_importing_again(store: PluginStore, tmp_pa
     store.database.write(lambda tx: tx.execute("UPDATE secrets SET sealed = wrapped"))
     with server(store, tmp_path, KEY="canary") as prepared:
         assert changed_values(store, prepared) == ["KEY"]
-        save_values(store, prepared)
+        save_values(store, prepared, ["KEY"])
         assert changed_values(store, prepared) == []
     assert revealed(store) == {"KEY": "canary"}
 
@@ -158,6 +158,6 @@ def test_a_key_that_stood_in_the_file_is_sealed_by_importing_again(
     take(shelf.plugins, tmp_path, KEY="canary")
     assert "canary" in store.local_file.read_text()
     with server(store, tmp_path, KEY="canary") as prepared:
-        save_values(store, prepared)
+        save_values(store, prepared, ["KEY"])
     assert "canary" not in store.local_file.read_text()
     assert revealed(store) == {"KEY": "canary"}

@@ -12,7 +12,7 @@ from paddock.host.calls.osqr_activation import ActivationSummaryJson, ActivePlug
 from paddock.host.host import Host
 from paddock.plugins.install.consent_screen import ConsentScreenJson
 from paddock.web.request_context import call_context, request_tenant
-from paddock.web.routing.body_parsers import MAX_GRANTS, parse_grants
+from paddock.web.routing.body_parsers import MAX_GRANTS, parse_own_grants
 from paddock.web.routing.route import (
     API_PREFIX,
     HOST,
@@ -175,7 +175,7 @@ class VersionRoutes:
         old_version, new_version = await self._host.plugins.versions.rollback(
             path_param(request),
             body.get("version"),
-            parse_grants(body),
+            parse_own_grants(body, caller_of(request).principal),
             caller_of(request).principal.id,
             leaving=body.get("old_version"),
         )

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict, cast
 
 from starlette.requests import Request
 
+from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.schema_annotations import MemberConstraint
 from paddock.host.host import Host
@@ -108,9 +109,7 @@ class PolicyRoutes:
         tenant, active = await request_tenant(self._host, request), self._host.policy.active
         rules, error = active.policy.rules, active.load_error
         listed = await asyncio.to_thread(lambda: [_rule_json(rule, tenant) for rule in rules.rules])
-        return JsonResponse(
-            {"version": rules.version, "rules": listed, "load_error": None if error is None else error.message}
-        )
+        return JsonResponse({"version": rules.version, "rules": listed, "load_error": _load_error_text(error, tenant)})
 
     async def try_call(self, request: Request) -> JsonResponse[PolicyTryJson]:
         body, principal = validated_body(request, PolicyTryBody), (await call_context(self._host, request)).principal
@@ -149,6 +148,13 @@ def _rule_json(rule: Rule, tenant: Tenant) -> PolicyRuleJson:
     """Serialize a rule. Parses it, so do not call it on the event loop."""
     asks = rule.wanted.kind if rule.asks else None
     return {**_hide_directory(rule.to_json(), tenant), "asks": asks, "fixed": rule.fixed, "source": rule.source}
+
+
+def _load_error_text(error: PaddockError | None, tenant: Tenant) -> str | None:
+    """Return why the rules on disk are not in force; without file names, unless the tenant operates this host."""
+    if error is None:
+        return None
+    return error.message if tenant == DEFAULT_TENANT else "the rules on disk have a mistake; older ones are in force"
 
 
 def _hide_directory(rule: RuleJson, tenant: Tenant) -> RuleJson:

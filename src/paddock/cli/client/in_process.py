@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import threading
 import time
 from collections.abc import Awaitable, Coroutine, Generator
 from contextlib import contextmanager
 from functools import partial
+from types import FrameType
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -45,7 +48,7 @@ def open_in_process(*, asks_passphrase: bool = False) -> Generator[InProcessTran
     Raises:
         PaddockError: it cannot be opened.
     """
-    with open_runner() as runner:
+    with open_runner() as runner, _terminations_as_interrupts():
         opened: asyncio.Future[ASGIApp] = runner.get_loop().create_future()
         stopping = asyncio.Event()
         prompts = PromptRelay(runner.get_loop())
@@ -65,6 +68,27 @@ def _passphrase_prompts(relay: PromptRelay) -> PassphrasePrompts | None:
 
     prompts = passphrase_prompts()
     return prompts and PassphrasePrompts(partial(relay.ask, prompts.ask), partial(relay.ask, prompts.ask_new))
+
+
+@contextmanager
+def _terminations_as_interrupts() -> Generator[None, None, None]:
+    """Let a terminated command, or one whose terminal is closed, end like an interrupted one: the host ends its
+    programs, such as a git that waits for a silent server."""
+    numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]  # not nohup's
+    if threading.current_thread() is not threading.main_thread():  # as asyncio's runner with Ctrl-C
+        numbers = []
+    for number in numbers:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    signal.raise_signal(signal.SIGINT)
 
 
 async def _hold_host_open(

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Collection
 from typing import Any
 
 from paddock.config.local_file import check_entry_writable, read_entries, record_installed, set_system_value
 from paddock.core.action import Action
-from paddock.core.errors import Conflict
+from paddock.core.errors import Conflict, NeedsConsent
 from paddock.core.events.plugin_management import CapabilityDiff, PluginInstalled, PluginUpgraded
 from paddock.core.semver import Version
 from paddock.manifest.native_writer import to_document
@@ -159,11 +160,21 @@ def changed_values(store: PluginStore, package: ResolvedPackage) -> list[str]:
     ]
 
 
-def save_values(store: PluginStore, package: ResolvedPackage) -> None:
-    """Save the configuration values that came with a package whose files are installed already."""
+def save_values(store: PluginStore, package: ResolvedPackage, shown_fields: Collection[str]) -> None:
+    """Save the configuration values that came with a package whose files are installed already.
+
+    Raises:
+        NeedsConsent: it would replace other fields than the person was shown.
+    """
     with store.change_lock():
         values = config_with_references(store, package)
         changed = changed_values(store, package)
+        if others := sorted(set(changed) - set(shown_fields)):
+            raise NeedsConsent(
+                f"this would now also replace {', '.join(others)}, which changed after you were asked",
+                code="plugin.config_changed",
+                hint="run the command again and look at what it shows now",
+            )
         store.database.write(prepare_sealing(store, package))
         for key in changed:
             set_system_value(store.local_file, package.manifest.name, key, values[key])

@@ -147,7 +147,7 @@ def apply_plan(
         case PlanAction.SIGNATURE:
             save_signature(store, package, consent)
         case PlanAction.VALUES:
-            save_values(store, package)
+            save_values(store, package, plan.fields)
         case PlanAction.INSTALL | PlanAction.UPGRADE:
             commit_install(store, package, consent, allow_downgrade=plan.downgrade, progress=progress)
         case _:

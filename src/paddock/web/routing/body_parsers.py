@@ -6,10 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddock.approvals.answer import REACHES, SCOPES, RememberChoice
+from paddock.core.call import Principal
 from paddock.core.errors import Invalid, Problem
+from paddock.host.identity.caller import require_interactive_person
 from paddock.manifest.capability import Capability, InvalidCapability, parse_capability
 
 MAX_GRANTS = 200  # in one request
+
+
+def parse_own_grants(body: Mapping[str, Any], principal: Principal) -> list[Capability]:
+    """Parse the capabilities that the caller grants by this request.
+
+    Raises:
+        Invalid: some are malformed; lists every problem.
+        Denied: there are some, and the caller is a program: consent is given by people.
+    """
+    grants = parse_grants(body)
+    if grants:
+        require_interactive_person(principal)
+    return grants
 
 
 def parse_grants(body: Mapping[str, Any], member: str = "grant") -> list[Capability]:

@@ -18,7 +18,7 @@ from paddock.host.host import Host
 from paddock.host.plugins.logs.log_lines import parse_log_line
 from paddock.manifest.capability import describe_capability
 from paddock.web.request_context import call_context
-from paddock.web.routing.body_parsers import parse_grants
+from paddock.web.routing.body_parsers import parse_grants, parse_own_grants
 from paddock.web.routing.json_parser import parse_json_value
 from paddock.web.routing.route import HOST, MAX_NAME_CHARS, OPERATOR, path_param
 from paddock.web.security.authenticate import caller_of
@@ -116,7 +116,7 @@ class PluginPages:
             started = await self._host.plugins.lifecycle.enable(
                 name,
                 tenant=context.tenant,
-                acknowledged=parse_grants({"grant": form.texts.get("grant", [])}),
+                acknowledged=parse_own_grants({"grant": form.texts.get("grant", [])}, context.principal),
                 anew=anew,
                 by=context.principal.id,
             )

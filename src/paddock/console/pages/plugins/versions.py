@@ -18,7 +18,7 @@ from paddock.host.host import Host
 from paddock.host.identity.caller import require_interactive_person
 from paddock.plugins.manage.version_history import VersionHistory
 from paddock.web.request_context import call_context
-from paddock.web.routing.body_parsers import parse_grants
+from paddock.web.routing.body_parsers import parse_own_grants
 from paddock.web.routing.route import HOST, OPERATOR, path_param
 from paddock.web.security.authenticate import caller_of
 
@@ -106,7 +106,7 @@ class VersionPages:
             await self._host.plugins.versions.rollback(
                 path_param(request),
                 version,
-                parse_grants({"grant": list(grants)}),
+                parse_own_grants({"grant": list(grants)}, context.principal),
                 context.principal.id,
                 leaving=form.last_text("from") or None,
             )
