@@ -18,12 +18,9 @@ EXCEPTIONS = {
         "module": "the module `__main__` of the program that is run",
         "error": "an exception, completed on its way up",
         "self._relay_scope": "a cancel scope of anyio, whose deadline is moved",
-        "proxy": "the function that watches a cage's network, see `CageNetwork.watch`",
-        "connection": "known only once the warden has answered",
         "cage": "the state of a cage, kept by the warden's loop",
     },
     "capabilities": {
-        "transfer": "the transfer and its channel refer to each other",
         "connection": "a connection of apsw, whose hooks are attributes",
         "database": "the state of an open database, kept by its pool",
     },
@@ -56,8 +53,6 @@ EXCEPTIONS = {
         "instance": "the counters of an instance, kept by its supervisor",
         "result": "a tuple subclass, which has no constructor arguments of its own",
         "self._inbound": "the phase of a connection, kept by the connection that owns the handler",
-        "self._client": "the session of an HTTP client, known only once the server has answered",
-        "self._plugin": "the endpoint and its plugin refer to each other",
     },
     "store": {
         "failure": "an exception, completed on its way up",

@@ -28,7 +28,7 @@ def entry(name: str, *callables: str, aliases: tuple[str, ...] = ()) -> Catalogu
 
 def call() -> CallHandle:
     target = Catalogue([entry("notes", "notes.add")]).find("notes.notes.add")
-    return CallHandle(CallId("call_1"), target, CONTEXT, datetime(2026, 1, 1, tzinfo=UTC))
+    return CallHandle(CallId("call_1"), target, CONTEXT, datetime(2026, 1, 1, tzinfo=UTC), lambda _: None)
 
 
 async def test_what_is_told_while_a_follower_is_busy_still_reaches_it_when_the_call_has_ended_meanwhile() -> None:

@@ -48,7 +48,6 @@ class CageEgressProxy:
         limits: NetworkLimits,
         global_limit: anyio.CapacityLimiter,
     ) -> None:
-        self.on_use: Callable[[], None] = lambda: None  # called whenever the plugin's connections carry data
         self._spec = spec
         self._plan = plan_network(spec.network)
         self._sockets = sockets
@@ -64,6 +63,7 @@ class CageEgressProxy:
         self._lookups = anyio.Semaphore(limits.lookups)
         self._global_limit = global_limit
         self._running = 0
+        self._watchers: list[Callable[[], None]] = []  # called whenever the plugin's connections carry data
         self._listen_scope = anyio.CancelScope()
         self._relay_scope = anyio.CancelScope()
         purposes = match_sockets(self._plan, len(sockets))
@@ -89,6 +89,10 @@ class CageEgressProxy:
             self.close()
             for denial, times in self._denials.flush():
                 self._publish_denial(denial, times)
+
+    def watch(self, used: Callable[[], None]) -> None:
+        """Call `used` on each connection, and when data is relayed."""
+        self._watchers.append(used)
 
     def finish(self) -> None:
         """Stop accepting, as the plugin is gone, and give what it sent last a moment to arrive."""
@@ -173,7 +177,8 @@ class CageEgressProxy:
             self._record_connection(relay, seconds=anyio.current_time() - started_at)
 
     def _note_use(self) -> None:
-        self.on_use()
+        for watcher in self._watchers:
+            watcher()
 
     async def _serve_dns(self, server: socket.socket) -> None:
         while True:
@@ -293,7 +298,7 @@ class CageNetwork:
         """
         proxy = self._proxies.get(cage_id)
         if proxy is not None:
-            proxy.on_use = used
+            proxy.watch(used)
 
     def detach(self, cage_id: str) -> None:
         """Finish a cage's network, as its plugin has ended. Does nothing when it has none."""

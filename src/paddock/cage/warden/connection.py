@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from anyio import CancelScope
@@ -90,7 +90,6 @@ class WardenConnection:
         self._ready: asyncio.Future[WardenReady | WardenUnfit] = self._loop.create_future()
         self._gone = asyncio.Event()
         self._reaped = asyncio.Event()
-        self.mechanisms: dict[str, str] = {}
         self._loop.add_reader(connection.fileno(), self._receive)
         self._loop.add_reader(self._pidfd, self._process_ended)
 
@@ -120,7 +119,6 @@ class WardenConnection:
         if isinstance(ready, WardenUnfit):
             await connection.close()
             raise CageUnavailable(ready.message, code=ready.code, hint=ready.hint)
-        connection.mechanisms = dict(ready.mechanisms)
         if not connection.alive:
             raise CageUnavailable(
                 "the warden ended at once; its reason is on standard error", code="cage.warden_failed"
@@ -154,6 +152,12 @@ class WardenConnection:
     def alive(self) -> bool:
         """Whether requests can still be sent."""
         return not self._gone.is_set()
+
+    @property
+    def mechanisms(self) -> Mapping[str, str]:
+        """What limits each resource of a cage here, as the warden found out at its start."""
+        ready = self._ready.result()
+        return ready.mechanisms if isinstance(ready, WardenReady) else {}
 
     @property
     def busy(self) -> bool:

@@ -150,13 +150,13 @@ class ArtifactService:
             del self._pending_uploads[transfer]
             self._workers.run(draft.discard)
 
-        transfer = IncomingTransfer(size, draft.write, self._workers.run, released)
-        self._pending_uploads[transfer] = _PendingUpload(owner, size, draft, media_type, expected)
         try:
-            return {"stream": channel.expect(transfer)}
+            transfer = channel.expect(size, draft.write, self._workers.run, released)
         except BaseException:
-            transfer.release()
+            self._workers.run(draft.discard)
             raise
+        self._pending_uploads[transfer] = _PendingUpload(owner, size, draft, media_type, expected)
+        return {"stream": transfer.stream}
 
     async def commit(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
         """Store a transfer's content once its end has arrived.

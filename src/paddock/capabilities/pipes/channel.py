@@ -13,11 +13,10 @@ import fcntl
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TypeAlias
 
 from paddock.capabilities.pipes.frames import FRAME_HEADER, FrameChunk, FrameParser, FramingError
-from paddock.capabilities.pipes.incoming_transfer import IncomingTransfer
+from paddock.capabilities.pipes.incoming_transfer import IncomingTransfer, RunInThread
 from paddock.core.errors import Busy, CallerError
 
 MAX_STREAMS = 8  # concurrent transfers of one process
@@ -48,17 +47,23 @@ class PipeChannel:
         self._close_reason = ""  # empty while open
         self._reader = self._loop.create_task(self._read())
 
-    def expect(self, transfer: IncomingTransfer) -> int:
-        """Return the stream number under which the plugin may send this transfer.
+    def expect(
+        self,
+        size: int,
+        write: Callable[[memoryview], None],
+        run_in_thread: RunInThread,
+        on_released: Callable[[], None],
+    ) -> IncomingTransfer:
+        """Let the plugin send a transfer, under its stream number. For the arguments, see `IncomingTransfer`.
 
         Raises:
             Busy: too many transfers are in progress.
             CallerError: the pipes are closed.
         """
         stream = self._next_stream()
+        transfer = IncomingTransfer(stream, size, write, run_in_thread, on_released, self._forget_stalled)
         self._transfers[stream] = transfer
-        transfer.on_stalled = partial(self._forget_stalled, stream)
-        return stream
+        return transfer
 
     def find_transfer(self, stream: int) -> IncomingTransfer:
         """Return the announced transfer with this stream number; a stalled one fails with its reason when awaited.

@@ -18,19 +18,24 @@ class IncomingTransfer:
     """A transfer that a plugin announced and has not committed yet.
 
     Args:
+        stream: The stream number under which the plugin sends it.
         size: The announced number of bytes.
         write: Writes a chunk to disk. Blocks.
         run_in_thread: Runs blocking work on a thread.
         on_released: Called once, when the transfer was committed or abandoned.
+        on_stalled: Called with the stream number when the transfer timed out; has to release it.
     """
 
     def __init__(
         self,
+        stream: int,
         size: int,
         write: Callable[[memoryview], None],
         run_in_thread: RunInThread,
         on_released: Callable[[], None],
+        on_stalled: Callable[[int], None],
     ) -> None:
+        self.stream = stream
         self.size = size
         self.received = 0
         self._write = write
@@ -39,7 +44,7 @@ class IncomingTransfer:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._error: PaddockError | None = None
-        self.on_stalled: Callable[[], None] = self.release  # called when the transfer timed out
+        self._on_stalled = on_stalled
         self._timer = self._loop.call_later(IDLE_TIMEOUT_S, self._timed_out)
 
     async def write_chunk(self, content: memoryview) -> int:
@@ -103,7 +108,7 @@ class IncomingTransfer:
                 hint="send everything, then the end, then commit",
             )
         )
-        self.on_stalled()
+        self._on_stalled(self.stream)
 
 
 def _size_mismatch_error(message: str) -> CallerError:

@@ -80,6 +80,7 @@ class CallHandle:
         "_event_bytes",
         "_events",
         "_long_running",
+        "_on_in_progress",
         "_questions",
         "_recovery",
         "_settled",
@@ -95,17 +96,22 @@ class CallHandle:
         "has_slot",
         "id",
         "in_doubt",
-        "on_in_progress",
         "plugin",
         "replay_of",
         "result",
-        "resume_joined",
         "retains_result",
         "status",
         "undisclosed",
     )
 
-    def __init__(self, call_id: CallId, target: CallTarget, context: CallContext, started_at: datetime) -> None:
+    def __init__(
+        self,
+        call_id: CallId,
+        target: CallTarget,
+        context: CallContext,
+        started_at: datetime,
+        on_in_progress: Callable[[CallHandle], None],
+    ) -> None:
         self.id = call_id
         self.plugin = target.key.plugin
         self.callable = target.spec.name
@@ -119,12 +125,11 @@ class CallHandle:
         self.result: Any = None
         self.error: PaddockError | None = None
         self.approval_required: NeedsApproval | None = None  # while it waits for approval
-        self.resume_joined: Callable[[], None] | None = None  # runs it, if it waits for another call's approval
         self.replay_of: CallId | None = None  # an earlier call under the same key, whose result it got
         self.undisclosed: tuple[str, ...] = ()  # sources of nondeterminism that it used and did not disclose
         self._long_running = False
         self.has_slot = False  # whether it holds one of the slots for calls in flight
-        self.on_in_progress: Callable[[], None] = do_nothing
+        self._on_in_progress = on_in_progress
         self.in_doubt = False  # whether its outcome is unknown
         self._questions: OpenQuestions | None = None
         self._events: deque[CallEvent] | None = None
@@ -326,7 +331,7 @@ class CallHandle:
     def on_progress(self, unattended: bool = True) -> None:
         """Mark the call as in progress; `unattended` says that it continues without a waiting caller."""
         self.status, self._long_running = "in_progress", unattended
-        self.on_in_progress()
+        self._on_in_progress(self)
         self._notify()
 
     def hold(self, approval_required: NeedsApproval) -> None:
@@ -363,8 +368,8 @@ class CallHandle:
             self.status = "in_doubt"
         if self._questions is not None:
             self._questions.close()
-        # Drop references back to the workers: the handle is retained for a while and would keep them alive.
-        self._stop = self.on_in_progress = do_nothing
+        # Drop the reference back to the worker: the handle is retained for a while and would keep it alive.
+        self._stop = do_nothing
         self._settled = True
         self._notify()
 

@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from paddock.core.action import Action
@@ -37,6 +36,7 @@ class CallRegistry:
         self._clock = clock
         self._random = random
         self._calls: dict[str, CallHandle] = {}
+        self._joined_requests: dict[CallId, CallRequest] = {}  # of calls that wait for another call's approval
         # Call ids and sizes by tenant, in the order in which the calls ended.
         self._ended: dict[Tenant, deque[tuple[CallId, int]]] = {}
         self._ended_bytes_for: Counter[Tenant] = Counter()
@@ -161,7 +161,12 @@ class CallRegistry:
         if self._running_for[context.tenant] >= MAX_RUNNING_CALLS - self._running:
             raise Busy(f"{self._running} calls are running already", hint="try again when some of them are done")
         call_id = CallId(new_id("call", self._clock, self._random))
-        handle = self._calls[call_id] = CallHandle(call_id, target, context, self._now())
+        return self._register(call_id, target, context, self._now())
+
+    def _register(self, call_id: CallId, target: CallTarget, context: CallContext, started_at: datetime) -> CallHandle:
+        # An operator may work for a day, and the host does nothing for the call meanwhile.
+        handle = CallHandle(call_id, target, context, started_at, on_in_progress=self._release_slot)
+        self._calls[call_id] = handle
         return handle
 
     def restore_held(
@@ -170,14 +175,14 @@ class CallRegistry:
         """Register a call that waits for approval and was made before this host started."""
         handle = self._calls.get(call_id)
         if handle is None:
-            handle = self._calls[call_id] = CallHandle(call_id, target, context, self._now())
+            handle = self._register(call_id, target, context, self._now())
             handle.hold(approval_required)
         return handle
 
     def restore_in_progress(self, call_id: CallId, target: CallTarget, context: CallContext, started_at: str) -> None:
         """Register and follow a call whose operator has been working on it since before this host started."""
         if call_id not in self._calls:
-            handle = self._calls[call_id] = CallHandle(call_id, target, context, datetime.fromisoformat(started_at))
+            handle = self._register(call_id, target, context, datetime.fromisoformat(started_at))
             handle.on_progress()
             self._tasks.start_soon(self._follow_in_progress, handle)
 
@@ -206,9 +211,12 @@ class CallRegistry:
 
         See `resume_approved`.
         """
-        if handle.approval_required is not None and handle.resume_joined is not None and not self._closed:
+        request = self._joined_requests.get(handle.id)
+        if handle.approval_required is not None and request is not None and not self._closed:
+            del self._joined_requests[handle.id]
             handle.resume(context)
-            handle.resume_joined()
+            answers = request.ask is not None
+            self._start(handle, self._request(handle, request.target, request.payload, answers=answers))
 
     def abandon(self, handle: CallHandle, error: PaddockError, status: CallStatus = "failed") -> None:
         """End a call that waits for approval and will not run. Does nothing if it no longer waits."""
@@ -298,18 +306,12 @@ class CallRegistry:
                 handle.cancel()
 
     async def _run(self, handle: CallHandle, request: CallRequest) -> None:
-        # An operator may work for a day, and the host does nothing for the call meanwhile.
-        handle.on_in_progress = partial(self._release_slot, handle)
         work = self._gate.call(request, handle)
         if request.approval is not None:
             work = self._run_or_follow_remote(handle, work)
         await self._supervise(handle, work, request.approval)
         if handle.approval_call_id not in (None, handle.id):
-            handle.resume_joined = partial(self._restart, handle, request)
-
-    def _restart(self, handle: CallHandle, request: CallRequest) -> None:
-        answers = request.ask is not None
-        self._start(handle, self._request(handle, request.target, request.payload, answers=answers))
+            self._joined_requests[handle.id] = request
 
     async def _run_or_follow_remote(self, handle: CallHandle, local_call: Coroutine[Any, Any, Any]) -> Any:
         """Run an approved call, or follow it elsewhere: an approval is used by one host, and another may be faster."""
@@ -399,6 +401,7 @@ class CallRegistry:
             self._retain(handle)
 
     def _retain(self, handle: CallHandle) -> None:
+        self._joined_requests.pop(handle.id, None)
         tenant, size = handle.context.tenant, handle.size
         self._ended.setdefault(tenant, deque()).append((handle.id, size))
         self._ended_bytes_for[tenant] += size

@@ -21,7 +21,7 @@ class EmbeddedEndpoint:
     def __init__(self, target: InProcessTarget) -> None:
         plugin = target.manifest.name
         functions = {name: EmbeddedFunction(f"{plugin}.{name}", function) for name, function in target.by_name.items()}
-        self._plugin = EmbeddedPlugin(target.manifest, functions)
+        self._plugin = EmbeddedPlugin(target.manifest, functions, on_shutdown=self.kill)
         self._ended: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
 
     @property
@@ -42,7 +42,6 @@ class EmbeddedEndpoint:
     async def connect(self, receiver: Receiver) -> Transport:
         host_end, plugin_end = memory_pair(receiver, self._plugin.peer)
         self._plugin.peer.attach(plugin_end)
-        self._plugin.on_shutdown = self.kill
         return host_end
 
     async def wait(self) -> ProcessExit:

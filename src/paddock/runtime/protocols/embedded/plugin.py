@@ -107,9 +107,11 @@ MAX_EMBEDDED_CALLS = 64
 
 
 class EmbeddedPlugin:
-    """Serves the calls of one run; see `PeerHandler`."""
+    """Serves the calls of one run; see `PeerHandler`. `on_shutdown` is called when the host requests the shutdown."""
 
-    def __init__(self, manifest: Manifest, functions: Mapping[str, EmbeddedFunction]) -> None:
+    def __init__(
+        self, manifest: Manifest, functions: Mapping[str, EmbeddedFunction], *, on_shutdown: Callable[[], None]
+    ) -> None:
         self._manifest = manifest
         self._served: dict[str, CallableSpec] = {
             method_names.call_method(manifest, spec): spec for spec in manifest.callables if spec.name in functions
@@ -118,7 +120,7 @@ class EmbeddedPlugin:
         # Per run: threads cannot be killed, and hanging ones must block neither the host nor the next run.
         self._threads = anyio.CapacityLimiter(MAX_EMBEDDED_CALLS)
         self._running: dict[MessageId, asyncio.Task[Any]] = {}
-        self.on_shutdown: Callable[[], None] = lambda: None  # called when the host requests the shutdown
+        self._on_shutdown = on_shutdown
         self._loop = asyncio.get_running_loop()
         self.peer = JsonRpcPeer(self, max_serving=MAX_EMBEDDED_CALLS)
 
@@ -169,7 +171,7 @@ class EmbeddedPlugin:
             if task is not None:
                 task.cancel()
         elif method == method_names.SHUTDOWN:
-            self.on_shutdown()
+            self._on_shutdown()
 
     def _handshake_reply(self) -> dict[str, Any]:
         return {

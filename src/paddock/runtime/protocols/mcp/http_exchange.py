@@ -16,6 +16,7 @@ from paddock.net.http_client import ClientResponse, HttpClient, HttpOrigin, Resp
 from paddock.rpc.errors import INVALID_REQUEST, METHOD_NOT_FOUND, NO_EFFECT, RpcError
 from paddock.rpc.framing import MAX_STRUCTURE_TOKENS, STRUCTURE_CHECKED_FROM_BYTES
 from paddock.rpc.mcp.http_headers import McpRequestHeaders, user_headers
+from paddock.rpc.mcp.revisions import parse_initialize_result
 from paddock.rpc.message import StructureCounter, exceeds_depth
 from paddock.runtime.protocols.mcp.adapter import RELATED_REQUEST_KEY
 
@@ -36,7 +37,7 @@ class McpHttpClient:
     def __init__(self, http: HttpClient, target: str, headers: Mapping[str, str]) -> None:
         self.session: str | None = None  # the session id that the server assigned
         self.revision: str | None = None  # the revision that the handshake negotiated
-        self.headers = McpRequestHeaders()
+        self._protocol_headers = McpRequestHeaders()
         self._http = http
         self._target = target
         self._user_headers = user_headers(headers)
@@ -74,6 +75,20 @@ class McpHttpClient:
                 target = self._redirect_target(response, method, target)
         raise RpcError(INVALID_REQUEST, "the server redirects again and again", {"http_status": 310})
 
+    def note_response(self, message: Mapping[str, Any], response: ClientResponse) -> None:
+        """Note the session that the server assigns with its response to the handshake."""
+        if message["method"] == "initialize":
+            self.session = response.headers.get("mcp-session-id")
+
+    def note_answer(self, message: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+        """Note what later requests need in their headers."""
+        result = cast("dict[str, Any]", answer["result"]) if isinstance(answer.get("result"), dict) else {}
+        if message["method"] == "initialize":
+            server = parse_initialize_result(result)
+            self.revision = server.revision if server is not None else None
+        elif message["method"] == "tools/list":
+            self._protocol_headers.learn_tools(result.get("tools"))
+
     def _request_headers(
         self, method: str, message: Mapping[str, Any], last_event: str | None
     ) -> list[tuple[str, str]]:
@@ -85,7 +100,7 @@ class McpHttpClient:
             headers.append(("Mcp-Session-Id", self.session))
         if last_event is not None:
             headers.append(("Last-Event-Id", last_event))
-        return headers + self.headers.headers_for(message, self.revision)
+        return headers + self._protocol_headers.headers_for(message, self.revision)
 
     def _redirect_target(self, response: ClientResponse, method: str, target: str) -> str:
         """Return the redirect target. Another origin is rejected: it was not consented to and would get the headers."""

@@ -17,7 +17,6 @@ import orjson
 from paddock.net.http_client import ClientResponse, HttpClient, HttpConnectionLost, ResponseTooLarge
 from paddock.rpc.errors import INVALID_REQUEST, RpcError
 from paddock.rpc.mcp.http_headers import request_revision
-from paddock.rpc.mcp.revisions import parse_initialize_result
 from paddock.rpc.mcp.sse import SseEvent, SseEventTooLarge, SseParser
 from paddock.rpc.message import MAX_FRAME_BYTES, encode_failure
 from paddock.rpc.transport import Receiver
@@ -187,8 +186,7 @@ class StreamableHttpTransport(RemoteTransport):
             raise HttpConnectionLost("the server has ended the session")
         if not 200 <= response.status < 300:
             raise await response_error(response)
-        if message["method"] == "initialize":
-            self._client.session = response.headers.get("mcp-session-id")
+        self._client.note_response(message, response)
         match response.content_type:
             case "application/json":
                 if not self._take_message(await response.read_body(MAX_FRAME_BYTES), message):
@@ -224,17 +222,8 @@ class StreamableHttpTransport(RemoteTransport):
         received = self._deliver(data, message)
         if received is None or message is None or "method" in received:
             return False
-        self._note_headers(received, message)
+        self._client.note_answer(message, received)
         return received.get("id") == message["id"]
-
-    def _note_headers(self, answer: dict[str, Any], message: dict[str, Any]) -> None:
-        """Note what later requests need in their headers."""
-        result = cast("dict[str, Any]", answer["result"]) if isinstance(answer.get("result"), dict) else {}
-        if message["method"] == "initialize":
-            server = parse_initialize_result(result)
-            self._client.revision = server.revision if server is not None else None
-        elif message["method"] == "tools/list":
-            self._client.headers.learn_tools(result.get("tools"))
 
     async def _listen_for_server_messages(self) -> None:
         """Receive the messages that the server sends unasked, if it has a stream for them."""
