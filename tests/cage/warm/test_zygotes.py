@@ -141,7 +141,8 @@ def test_many_launches_at_once_leave_nothing_behind(daemon: Daemon) -> None:
     asked = [daemon.ask("launch", script="print('ready')", limits={}, capabilities=[]) for _ in range(30)]
     for number in [daemon.answer(question)["number"] for question in asked]:
         assert daemon.tell("end", number=number)["code"] == 0
-    assert eventually(lambda: open_things(daemon) == before)
+    # The first ten may still have been on their way out when they were counted, so fewer than then is fine.
+    assert eventually(lambda: all(now <= then for now, then in zip(open_things(daemon), before, strict=True)))
 
 
 def test_when_the_daemon_ends_no_group_is_left_in_the_kernel() -> None:
