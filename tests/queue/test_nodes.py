@@ -143,7 +143,7 @@ async def test_who_cannot_renew_its_lease_holds_nothing_before_others_may_take_o
     async with open_database(postgres_address) as database, asyncio.timeout(30):
         yard = Yard(database, StoppedClock())
         cut_off = yard.node("node_a")
-        cut_off.on_lease_lost.append(lost.set)
+        cut_off.subscribe(on_lease_lost=lost.set)
         monkeypatch.setattr(node, "HEARTBEAT_INTERVAL_S", 0.05)
         monkeypatch.setattr(node, "LEASE_S", 0.5)
         here = await cut_off.current_run()
@@ -180,7 +180,7 @@ async def test_what_a_run_held_is_given_free_in_the_unit_that_ends_it(yard: Yard
         if len(over) == 1:
             raise HostError("the disk is full", code="store.full")
 
-    restarted.on_lease_ended.append(fails)
+    restarted.subscribe(on_lease_ended=fails)
     with pytest.raises(HostError):
         await restarted.current_run()
     assert set(await yard.database.read(leases.read_heartbeats)) == {old}  # nothing of it was kept
@@ -221,7 +221,7 @@ async def test_a_run_of_the_same_home_is_known_to_be_gone_as_soon_as_it_is_kille
         assert running.stdout is not None
         theirs = NodeRun(name_of(tmp_path), int(running.stdout.readline()))
         async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, daemon=False) as command:
-            command.on_lease_ended.append(lambda _tx, one: over.append(one))
+            command.subscribe(on_lease_ended=lambda _tx, one: over.append(one))
             await command.current_run()
             assert await command.end_dead_runs() == []
             running.kill()

@@ -218,11 +218,9 @@ class DevSession:
             case "cancel":
                 self._cancel_calls()
             case "traffic":
-                shown = self._reporter.shows_traffic = not self._reporter.shows_traffic
-                self._emit({"event": "shows", "what": "traffic", "shown": shown})
+                self._emit({"event": "shows", "what": "traffic", "shown": self._reporter.toggle_traffic()})
             case "logs":
-                shown = self._reporter.shows_log = not self._reporter.shows_log
-                self._emit({"event": "shows", "what": "logs", "shown": shown})
+                self._emit({"event": "shows", "what": "logs", "shown": self._reporter.toggle_log()})
             case "tools" | "help":
                 self._emit({"event": command, "tools": self.callables(), "commands": DEV_COMMANDS})
             case _:

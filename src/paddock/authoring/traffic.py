@@ -162,7 +162,7 @@ class DevEventReporter:
 
     Attributes:
         manifest: Of the version that was loaded last, or is being loaded.
-        shows_traffic, shows_log: What is reported; may change at any time.
+        shows_traffic, shows_log: What is reported.
     """
 
     def __init__(self, manifest: Manifest, emit: EmitDevEvent, clock: Clock, *, shows_traffic: bool = True) -> None:
@@ -171,6 +171,16 @@ class DevEventReporter:
         self.shows_log = True
         self.emit = emit
         self._clock = clock
+
+    def toggle_traffic(self) -> bool:
+        """Show the traffic, or no longer; returns which."""
+        self.shows_traffic = not self.shows_traffic
+        return self.shows_traffic
+
+    def toggle_log(self) -> bool:
+        """Show the log, or no longer; returns which."""
+        self.shows_log = not self.shows_log
+        return self.shows_log
 
     def new_decoder(self) -> TrafficDecoder:
         """Return a decoder for one process."""

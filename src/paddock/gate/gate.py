@@ -63,7 +63,7 @@ class Gate:
     build_outcome_waiter: InitVar[Callable[[Gate], OutcomeWaiter]]
     long_running: LongRunningCalls = field(init=False)
     outcome_waiter: OutcomeWaiter = field(init=False)
-    observers: list[CallObserver] = field(default_factory=list[CallObserver])
+    _observers: list[CallObserver] = field(default_factory=list[CallObserver], init=False)
     fair_scheduler: FairScheduler = field(default_factory=FairScheduler)
     unrecorded_reads: list[Invocation] = field(default_factory=list[Invocation])  # written in the loop's next iteration
 
@@ -387,10 +387,14 @@ class Gate:
             operation = called_operation(target.manifest, target.spec, payload)
             await self.secrets.require(context.tenant, context.principal.person, target.manifest, operation)
 
+    def observe(self, *observers: CallObserver) -> None:
+        """Tell these of every call that ends from now on."""
+        self._observers += observers
+
     def notify_ended(self, invocation: Invocation) -> None:
         """Tell the scheduler and all observers that a call has ended."""
         self.fair_scheduler.leave(invocation.context.tenant, invocation.began)
-        for observer in self.observers:
+        for observer in self._observers:
             observer(invocation)
 
     def _flush_reads(self) -> None:

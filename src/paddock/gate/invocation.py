@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from paddock.capabilities.request import MethodCounts
@@ -18,7 +19,7 @@ from paddock.gate.audit_entry import EntryTemplate
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.nondeterminism import find_undisclosed
-from paddock.gate.reported_metadata import NO_METADATA, read_artifacts, read_metadata
+from paddock.gate.reported_metadata import NO_METADATA, ReportedMetadata, read_artifacts, read_metadata
 from paddock.ledger.entry import PreEncoded, SplitEvent
 from paddock.manifest.model import PluginKind
 from paddock.policy.decision import Decision
@@ -56,82 +57,43 @@ class CallCancelled(Conflict):
     code = "call.cancelled"
 
 
+@dataclass(slots=True, eq=False)
 class Invocation:
     """The state of one call. The gate fills it in as the call proceeds.
 
     The target is replaced where a server describes it differently once it runs.
     """
 
-    __slots__ = (
-        "_effects",
-        "_error_category",
-        "_error_message",
-        "_metadata",
-        "_payload_hash",
-        "_result_hash",
-        "approval",
-        "began",
-        "call_id",
-        "context",
-        "decision",
-        "delivery",
-        "duration_ms",
-        "effect",
-        "error_code",
-        "event_digest",
-        "finished",
-        "parked",
-        "payload",
-        "proposed",
-        "ran",
-        "replay_of",
-        "result",
-        "resumed_approval",
-        "started",
-        "status",
-        "tally",
-        "target",
-        "undisclosed",
-    )
-
-    def __init__(
-        self,
-        call_id: CallId,
-        target: CallTarget,
-        payload: Mapping[str, Any],
-        context: CallContext,
-        began: float,
-        resumed_approval: str | None = None,
-    ) -> None:
-        self.call_id = call_id
-        self.target = target
-        self.payload = payload
-        self.context = context
-        self.began = began
-        self.resumed_approval = resumed_approval  # the approved request with which it goes on
-        self.decision: Decision | None = None
-        self.approval: str | None = None  # the request that it waits for, or the approval that it is made with
-        self.proposed: str | None = None  # the proposal for which the answer was denied
-        self.started = False  # whether `call.started` was recorded
-        self.ran = False  # whether the plugin was called
-        self.parked = False  # whether its operator is still at work; the outcome is then recorded by the poller
-        self.replay_of: CallId | None = None  # the earlier call whose result it got
-        self.effect: IdempotencyRecord | None = None
-        self.delivery = DeliveryStatus()
-        self.event_digest: EventDigest | None = None  # of the plugin's events, where there are any and somebody listens
-        self.tally: MethodCounts = {}  # host methods that the plugin used, with counts
-        self.result: Any = None  # until the end of the call is recorded
-        self.finished = False
-        self.status: InvocationStatus = "succeeded"  # this and all below: valid once it is finished
-        self.duration_ms = 0.0
-        self._payload_hash: str | None = None
-        self._result_hash: str | None = None
-        self.error_code: str | None = None
-        self._error_category: str | None = None
-        self._error_message: str | None = None
-        self._effects: tuple[str, ...] = ()
-        self._metadata = NO_METADATA
-        self.undisclosed: tuple[str, ...] | None = None  # sources of nondeterminism that it used and did not disclose
+    call_id: CallId
+    target: CallTarget
+    payload: Mapping[str, Any]
+    context: CallContext
+    began: float
+    resumed_approval: str | None = None  # the approved request with which it goes on
+    _: KW_ONLY
+    decision: Decision | None = None
+    approval: str | None = None  # the request that it waits for, or the approval that it is made with
+    proposed: str | None = None  # the proposal for which the answer was denied
+    started: bool = False  # whether `call.started` was recorded
+    ran: bool = False  # whether the plugin was called
+    parked: bool = False  # whether its operator is still at work; the outcome is then recorded by the poller
+    replay_of: CallId | None = None  # the earlier call whose result it got
+    effect: IdempotencyRecord | None = None
+    delivery: DeliveryStatus = field(default_factory=DeliveryStatus)
+    event_digest: EventDigest | None = None  # of the plugin's events, where there are any and somebody listens
+    tally: MethodCounts = field(default_factory=dict[str, int])  # host methods that the plugin used, with counts
+    result: Any = None  # until the end of the call is recorded
+    finished: bool = False
+    status: InvocationStatus = "succeeded"  # this and all below: valid once it is finished
+    duration_ms: float = 0.0
+    _payload_hash: str | None = field(default=None, init=False)
+    _result_hash: str | None = field(default=None, init=False)
+    error_code: str | None = None
+    _error_category: str | None = field(default=None, init=False)
+    _error_message: str | None = field(default=None, init=False)
+    _effects: tuple[str, ...] = field(default=(), init=False)
+    _metadata: ReportedMetadata = field(default=NO_METADATA, init=False)
+    undisclosed: tuple[str, ...] | None = None  # sources of nondeterminism that it used and did not disclose
 
     @property
     def only_reads(self) -> bool:

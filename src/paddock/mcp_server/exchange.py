@@ -61,6 +61,10 @@ class McpExchange:
     subscriber: Subscriber | None = None  # for later notifications, if the client supports them
     next_elicitation_id: Callable[[], str] = lambda: ""  # for revisions that require elicitation ids
 
+    def send_to(self, send: SendMessage | None) -> None:
+        """Send to another request of the client from now on; to none while it makes none."""
+        self.send = send
+
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         if self.send is not None:
             self.send(encode_notification(method, params))

@@ -95,11 +95,12 @@ class ServerSession:
             self._log_level,
             send,
             request.id,
+            elicit=None
+            if send is None or self._elicitation_modes is NO_ELICITATION
+            else lambda elicitation, _: self._elicit(elicitation, send),
             subscriber=self._subscriber,
             next_elicitation_id=self._next_id,
         )
-        if send is not None and self._elicitation_modes is not NO_ELICITATION:
-            exchange.elicit = lambda elicitation, _: self._elicit(elicitation, send)
         return await self._methods.dispatch(exchange, method, params)
 
     def _initialize(self, params: Mapping[str, Any]) -> bytes:

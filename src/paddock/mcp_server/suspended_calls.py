@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, cast
 
 import orjson
@@ -32,7 +33,7 @@ class SuspendedCall:
     """A call that continues between the requests of its client."""
 
     def __init__(self, exchange: McpExchange, request: RpcRequest) -> None:
-        self.exchange = exchange
+        self.exchange = replace(exchange, elicit=self.elicit)
         self.owner: RequestOwner = request_owner(exchange.context)
         self.request_key = _request_key(request)
         self.work: asyncio.Future[bytes] | None = None
@@ -125,8 +126,7 @@ class SuspendedCalls:
         handle: Any = request.params.get("requestState")
         if handle is None:
             call = SuspendedCall(exchange, request)
-            exchange.elicit = call.elicit
-            call.work = asyncio.ensure_future(serve(exchange, request.method, request.params))
+            call.work = asyncio.ensure_future(serve(call.exchange, request.method, request.params))
             call.work.add_done_callback(_consume_exception)
         else:
             call = self._resume(handle, exchange, request)
@@ -141,7 +141,7 @@ class SuspendedCalls:
         del self._calls[handle]
         if call.expiry_timer is not None:
             call.expiry_timer.cancel()
-        call.exchange.send = exchange.send
+        call.exchange.send_to(exchange.send)
         return call
 
     def _suspend(self, call: SuspendedCall) -> str:
@@ -149,7 +149,7 @@ class SuspendedCalls:
         if owned >= MAX_SUSPENDED_PER_OWNER or len(self._calls) >= MAX_SUSPENDED_CALLS:
             call.cancel()
             raise RpcError(RESOURCE_BUSY, "too many calls wait for answers already")
-        call.exchange.send = None
+        call.exchange.send_to(None)
         handle = secrets.token_urlsafe(32)
         self._calls[handle] = call
         call.expiry_timer = asyncio.get_running_loop().call_later(RESUME_TIMEOUT_S, self._expire, handle)

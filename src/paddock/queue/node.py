@@ -3,7 +3,7 @@
 A record of ongoing work contains its `NodeRun`, and the same unit of work checks with `leases.require_lease` that the
 lease still holds. When a host dies its lease is ended: as soon as another host of its home checks (a daemon at its
 start and at each heartbeat, a command when it opens), or else after a minute of silence. In that unit of work the
-callbacks in `on_lease_ended` release what it held.
+callbacks given to `Node.subscribe` release what it held.
 
 A host that cannot renew its lease does not wait until others tell it. Where another host could take it for dead, it
 starts nothing more and stops what it does, one heartbeat interval before the others may take over.
@@ -104,10 +104,9 @@ class Node:
         self, name: str, database: Database, clock: Clock, *, daemon: bool, run_locks: RunLocks | None = None
     ) -> None:
         self.name = name
-        self.on_lease_ended: list[Callable[[Transaction, NodeRun], object]] = [queue.release_held_by]
-        self.after_lease_ended: list[Callable[[], None]] = []
-        # Called when others ended our lease, or may at any moment: they now own what this host held.
-        self.on_lease_lost: list[Callable[[], None]] = []
+        self._on_lease_ended: list[Callable[[Transaction, NodeRun], object]] = [queue.release_held_by]
+        self._after_lease_ended: list[Callable[[], None]] = []
+        self._on_lease_lost: list[Callable[[], None]] = []
         self.lease_at_risk = False  # whether others may take this host for dead: it then claims nothing new
         self._database = database
         self._clock = clock
@@ -118,6 +117,26 @@ class Node:
         self._entering = asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
         self._risk_timer: asyncio.TimerHandle | None = None
+
+    def subscribe(
+        self,
+        *,
+        on_lease_ended: Callable[[Transaction, NodeRun], object] | None = None,
+        after_lease_ended: Callable[[], None] | None = None,
+        on_lease_lost: Callable[[], None] | None = None,
+    ) -> None:
+        """Be told of leases that end.
+
+        Args:
+            on_lease_ended: Releases what a run held, in the transaction that ends its lease. Has to be known before
+                the first `current_run()`: that is when a daemon ends the leases of its predecessors.
+            after_lease_ended: Called after such transactions.
+            on_lease_lost: Called when others ended our own lease, or may at any moment: they now own what this host
+                held.
+        """
+        self._on_lease_ended += [on_lease_ended] if on_lease_ended else []
+        self._after_lease_ended += [after_lease_ended] if after_lease_ended else []
+        self._on_lease_lost += [on_lease_lost] if on_lease_lost else []
 
     async def current_run(self) -> NodeRun:
         """Return the node and epoch of this run. Call it each time: after a lost lease the epoch changes.
@@ -156,7 +175,7 @@ class Node:
         return run
 
     def _release_work_of(self, tx: Transaction, run: NodeRun) -> None:
-        for release in self.on_lease_ended:
+        for release in self._on_lease_ended:
             release(tx, run)
 
     async def end_dead_runs(self) -> list[NodeRun]:
@@ -181,7 +200,7 @@ class Node:
         ended = await self._database.write(end_and_release)
         for run in ended:
             _log.warning("node %s (epoch %d) is gone; its work is free", run.node, run.epoch)
-        for callback in self.after_lease_ended if ended else ():
+        for callback in self._after_lease_ended if ended else ():
             callback()
         return ended
 
@@ -196,7 +215,7 @@ class Node:
         else:
             _log.error("others took this node for dead (epoch %d); it goes on under another epoch", run.epoch)
             self._run = None
-            for callback in self.on_lease_lost:  # before anything starts under the next epoch
+            for callback in self._on_lease_lost:  # before anything starts under the next epoch
                 callback()
             if self._run_locks is not None:
                 self._run_locks.release(run.epoch)
@@ -231,7 +250,7 @@ class Node:
     def _on_lease_at_risk(self) -> None:
         _log.error("the lease of this node was not renewed; until it is, nothing begins here that has an effect")
         self.lease_at_risk = True
-        for callback in self.on_lease_lost:
+        for callback in self._on_lease_lost:
             callback()
 
     async def _renew_forever(self) -> None:
@@ -269,8 +288,6 @@ async def open_node(
     database: Database, clock: Clock, random: Random, *, state: Path, daemon: bool
 ) -> AsyncGenerator[Node, None]:
     """Provide this host's node for as long as the block runs.
-
-    Add to `on_lease_ended` before the first `current_run()`: that is when a daemon ends the leases of its predecessors.
 
     Raises:
         HostError: `node.id`, when the node id of this home cannot be read or created.

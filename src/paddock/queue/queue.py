@@ -335,7 +335,7 @@ def rebase_due_times(tx: Transaction, now: datetime) -> int:
 
 
 def release_held_by(tx: Transaction, run: NodeRun) -> int:
-    """Release the jobs held by a run whose lease has ended; for `Node.on_lease_ended`. Returns how many."""
+    """Release the jobs held by a run whose lease has ended; see `Node.subscribe`. Returns how many."""
     return tx.execute("UPDATE queue SET node = NULL, epoch = NULL WHERE node = ? AND epoch = ?", run)
 
 

@@ -240,7 +240,7 @@ class Worker:
 async def open_worker(worker: Worker, node: Node) -> AsyncGenerator[Worker, None]:
     """Run the worker for as long as the block runs."""
     task = asyncio.create_task(worker.run_forever(), name="do what is due")
-    node.after_lease_ended.append(worker.wake)
+    node.subscribe(after_lease_ended=worker.wake)
     try:
         yield worker
     finally:

@@ -30,14 +30,12 @@ NETWORK_COUNT_KEY = "net"
 OnEvent: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 
+@dataclass(slots=True)
 class DeliveryStatus:
     """How far a call got: whether the plugin can have received it, and whether it reported that it did nothing."""
 
-    __slots__ = ("refused", "sent")
-
-    def __init__(self) -> None:
-        self.sent = False
-        self.refused = False
+    sent: bool = False
+    refused: bool = False
 
     @property
     def had_no_effect(self) -> bool:

@@ -85,7 +85,7 @@ class PluginConnection:
 
     def mark_ready(self) -> None:
         """Mark the handshake as done: calls and notifications may pass."""
-        self._inbound.phase = "open"
+        self._inbound.open()
 
     def set_exit_diagnosis(self, diagnosis: Diagnosis) -> None:
         """Record why the process ended, for the callers whose calls end with it. The first diagnosis wins."""
@@ -95,7 +95,7 @@ class PluginConnection:
     def close(self, reason: str) -> None:
         """Close the connection; every in-flight call fails as unavailable."""
         self.set_exit_diagnosis(Diagnosis(reason))
-        self._inbound.phase = "closed"
+        self._inbound.close()
         self._in_flight_calls.close()
         for watcher in self._cancel_watchers:
             watcher.cancel()

@@ -70,7 +70,7 @@ class InboundHandler:
         notify: Callable[[OutgoingMessage], None],
         observer: ConnectionObserver,
     ) -> None:
-        self.phase: Literal["handshake", "open", "closed"] = "handshake"
+        self._phase: Literal["handshake", "open", "closed"] = "handshake"
         self.noise_lines: list[str] = []  # only the first lines
         self._name = name
         self._adapter = adapter
@@ -95,9 +95,16 @@ class InboundHandler:
             raise RpcError(-32002, "the handshake is not over")
         return await self._adapter.serve(method, params, self._in_flight_calls, asked.reply_early)
 
+    def open(self) -> None:
+        """Handle everything from now on: the handshake is done."""
+        self._phase = "open"
+
+    def close(self) -> None:
+        self._phase = "closed"
+
     @property
     def _before_handshake(self) -> bool:
-        return self.phase == "handshake" and not self._adapter.allows_early_messages
+        return self._phase == "handshake" and not self._adapter.allows_early_messages
 
     def notified(self, method: str, params: Mapping[str, Any]) -> None:
         if self._before_handshake:

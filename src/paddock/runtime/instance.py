@@ -83,6 +83,18 @@ class PluginInstance:
         self._state_changed = asyncio.Event()  # replaced at every transition
         self._exits = 0  # number of processes that ended
 
+    def note_call(self) -> None:
+        """Count a call."""
+        self.calls += 1
+
+    def note_use(self) -> None:
+        """Note that it is in use, so that it is not idle for a while."""
+        self.last_used = self._deps.clock.monotonic()
+
+    def note_config(self, config: Mapping[str, Any]) -> None:
+        """Note the configuration that was sent to the running process."""
+        self.config = config
+
     # --- requests to the task -----------------------------------------------------------------------------------------
 
     def enable(self) -> None:

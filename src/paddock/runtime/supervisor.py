@@ -217,7 +217,7 @@ class Supervisor:
             )
         connection = running.connection
         self._limiter.acquire(key, connection.in_flight)
-        instance.calls += 1
+        instance.note_call()
         try:
             return await connection.call(
                 plan,
@@ -231,7 +231,7 @@ class Supervisor:
             )
         finally:
             self._limiter.release(key)
-            instance.last_used = self._deps.clock.monotonic()
+            instance.note_use()
 
     async def _usable_instance(self, key: InstanceKey) -> PluginInstance:
         """Return the instance to call; if its process is just stopping, wait for that first."""
@@ -259,7 +259,7 @@ class Supervisor:
         async def running() -> RunningPlugin:
             return await self._wait_running(await self._usable_instance(key))
 
-        instance.last_used = self._deps.clock.monotonic()
+        instance.note_use()
         return await fire_hook(
             instance.deployment,
             hook,
@@ -281,7 +281,7 @@ class Supervisor:
         """
         instance = self._instance(key)
         await self._send_if_running(instance, lambda adapter, sender: adapter.update_config(sender, config))
-        instance.config = config
+        instance.note_config(config)
 
     def current_config(self, key: InstanceKey) -> Mapping[str, Any]:
         """Return the configuration that a running plugin was sent last."""

@@ -93,7 +93,7 @@ class DatabasePool:
         """Close a database's file once nothing uses it."""
         await database.acquire()
         try:
-            file, database.file = database.file, None
+            file = database.take_file()
             if file is not None:
                 await self._threads.run(file.close)
         finally:
@@ -126,8 +126,8 @@ def delete_plugin_files(directory: Path, plugin: str) -> int:
 
 
 def _delete_files(database: PluginDatabase) -> None:
-    if database.file is not None:
-        database.file.close()
-        database.file = None
+    opened = database.take_file()
+    if opened is not None:
+        opened.close()
     for file in database_files(database.path):
         file.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -58,6 +58,16 @@ class PluginDatabase:
         self._limits = limits
         self._monotonic = monotonic
         self._ends: OrderedDict[str, str] = OrderedDict()
+
+    def take_file(self) -> GuardedConnection | None:
+        """Hand over the open file, which the caller has to close; None if it is not open."""
+        file, self.file = self.file, None
+        return file
+
+    def note_recorded(self, deleted_calls: Collection[str]) -> None:
+        """Note that an effect was recorded, which deletes old records and those of released calls."""
+        self.old_records_deleted = True
+        self.released_calls = [call for call in self.released_calls if call not in deleted_calls]
 
     @property
     def idle(self) -> bool:

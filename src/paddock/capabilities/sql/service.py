@@ -258,8 +258,7 @@ def _require_call_named(request: CapabilityRequest) -> None:
 
 def _effect_recorded(database: PluginDatabase, effect: EffectWrite | None) -> None:
     if effect is not None and effect.recorded:
-        database.old_records_deleted = True
-        database.released_calls = [call for call in database.released_calls if call not in effect.released_calls]
+        database.note_recorded(effect.released_calls)
 
 
 def _transaction_id(params: Mapping[str, Any]) -> str | None:

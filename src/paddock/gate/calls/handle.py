@@ -111,6 +111,8 @@ class CallHandle:
         context: CallContext,
         started_at: datetime,
         on_in_progress: Callable[[CallHandle], None],
+        *,
+        retains_result: bool = True,
     ) -> None:
         self.id = call_id
         self.plugin = target.key.plugin
@@ -118,7 +120,7 @@ class CallHandle:
         self.form = target.spec.form
         self._recovery = target.spec.recovery
         self.context = context
-        self.retains_result = True  # see `CallListener`
+        self.retains_result = retains_result  # see `CallListener`
         self._started_at = started_at
         self._ended_at: datetime | None = None
         self.status: CallStatus = "running"

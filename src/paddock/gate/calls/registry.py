@@ -119,8 +119,7 @@ class CallRegistry:
             Busy: too many calls are in flight, or the host is shutting down.
             PaddockError: see `Gate.call`.
         """
-        handle = self._admit(target, context)
-        handle.retains_result = False
+        handle = self._admit(target, context, retains_result=False)
         self._acquire_slot(handle)
         events = None if on_event is None else _both(handle.add_event, on_event)
         return await self._run_inline(handle, CallRequest(target, params, context, handle.id, None, events, ask))
@@ -154,18 +153,28 @@ class CallRegistry:
         """Find a target by its full name. See `Catalogue.find`."""
         return self._gate.catalogue(context.tenant).find(name)
 
-    def _admit(self, target: CallTarget, context: CallContext) -> CallHandle:
+    def _admit(self, target: CallTarget, context: CallContext, *, retains_result: bool = True) -> CallHandle:
         if self._closed:
             raise Busy("the host is shutting down", code="host.draining", hint="try again when it has restarted")
         # As with the concurrency slots of plugins: no tenant may use more slots than it leaves to all others.
         if self._running_for[context.tenant] >= MAX_RUNNING_CALLS - self._running:
             raise Busy(f"{self._running} calls are running already", hint="try again when some of them are done")
         call_id = CallId(new_id("call", self._clock, self._random))
-        return self._register(call_id, target, context, self._now())
+        return self._register(call_id, target, context, self._now(), retains_result=retains_result)
 
-    def _register(self, call_id: CallId, target: CallTarget, context: CallContext, started_at: datetime) -> CallHandle:
+    def _register(
+        self,
+        call_id: CallId,
+        target: CallTarget,
+        context: CallContext,
+        started_at: datetime,
+        *,
+        retains_result: bool = True,
+    ) -> CallHandle:
         # An operator may work for a day, and the host does nothing for the call meanwhile.
-        handle = CallHandle(call_id, target, context, started_at, on_in_progress=self._release_slot)
+        handle = CallHandle(
+            call_id, target, context, started_at, on_in_progress=self._release_slot, retains_result=retains_result
+        )
         self._calls[call_id] = handle
         return handle
 

@@ -246,8 +246,8 @@ class OperatorPoller:
             await self._database.write(lambda tx: self._effects.mark_in_doubt(tx, effect, lost))
             self.waiters.complete(effect.call)
             return
-        invocation.effect, invocation.delivery = effect, DeliveryStatus()
-        invocation.delivery.sent, invocation.delivery.refused = True, _reports_no_effect(error)
+        invocation.effect = effect
+        invocation.delivery = DeliveryStatus(sent=True, refused=_reports_no_effect(error))
         invocation.finish(self._clock.monotonic(), result, error)
         failure = error if isinstance(error, PaddockError) else told
         unrecorded: StoreUnavailable | None = None

@@ -101,8 +101,7 @@ def build_gate(
         on_succeeded=on_effect_succeeded,
         on_in_doubt=wake_worker or (lambda: None),
     )
-    node.on_lease_ended.append(effects.mark_abandoned)
-    node.on_lease_lost.append(supervisor.abort_effects)
+    node.subscribe(on_lease_ended=effects.mark_abandoned, on_lease_lost=supervisor.abort_effects)
 
     def build_long_running(gate: Gate) -> LongRunningCalls:
         poller = OperatorPoller(

@@ -262,7 +262,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             uninstall_cleanup = UninstallCleanup(store, reconciler, services, logs, tasks)
             definitions = DefinitionService(store, views, logs, reconciler)
             metrics = Metrics(supervisor.statuses, calls, ledger, database)
-            gate.observers.extend([metrics.call_ended, log_call, *([spans.call_ended] if spans else [])])
+            gate.observe(metrics.call_ended, log_call, *([spans.call_ended] if spans else []))
             receivers = ReceiverDestinations(settings.events.private_receivers)
             sender, source = WebhookSender(receivers, clock), settings.events.source
             lifecycle = PluginLifecycle(store, supervisor, reconciler, uninstall_cleanup)

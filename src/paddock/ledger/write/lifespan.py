@@ -100,6 +100,7 @@ async def _checkpoint_loop(
         else:
             due = now() + CHECKPOINT_INTERVAL_S
             await checkpointer.checkpoint_due_chains()
-        before, writer.unsigned = writer.unsigned, checkpointer.failing
-        if writer.unsigned is not None and (before is None or before.message != writer.unsigned.message):
-            _log.warning("%s", writer.unsigned.message)
+        before, failing = writer.unsigned, checkpointer.failing
+        writer.note_unsigned(failing)
+        if failing is not None and (before is None or before.message != failing.message):
+            _log.warning("%s", failing.message)

@@ -57,6 +57,10 @@ class LedgerWriter:
         self.rows = 0
         """Entries written so far."""
 
+    def note_unsigned(self, reason: PaddockError | None) -> None:
+        """Note why no checkpoint can be made; None once one can."""
+        self.unsigned = reason
+
     @property
     def queued(self) -> int:
         """How many entries were accepted and are not on disk yet."""

@@ -43,6 +43,9 @@ class McpHttpSession:
         self.server_session = ServerSession(methods, self.notification_stream.put, lambda: self.reauthenticate())
         self.used_at = now
 
+    def note_request(self, now: float, reauthenticate: ContextProvider) -> None:
+        self.used_at, self.reauthenticate = now, reauthenticate
+
     @property
     def idle(self) -> bool:
         return not self.server_session.busy and not self.notification_stream.has_reader
@@ -112,7 +115,7 @@ class McpHttpSessions:
         if now - session.used_at > SESSION_IDLE_TIMEOUT_S and session.idle:
             self.end(session)
             return None
-        session.used_at, session.reauthenticate = now, reauthenticate
+        session.note_request(now, reauthenticate)
         return session
 
     def end(self, session: McpHttpSession) -> None:
