@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,7 +141,7 @@ def test_who_changed_it_is_recorded_and_a_member_is_refused(browser: Browser, se
 
 def known(**written: FieldState) -> PluginConfiguration:
     states = [written.get(field.name) or FieldState(field, set=False) for field in declared_fields(SCHEMA)]
-    return PluginConfiguration("weather", "1.0.0", SCHEMA, tuple(states))
+    return PluginConfiguration("weather", "1.0.0", Path("local.toml"), SCHEMA, tuple(states))
 
 
 def state(name: str, value: Any) -> FieldState:

@@ -18,7 +18,6 @@ from paddock import Config, Host, open_host
 from paddock.capabilities.pipes import channel, incoming_transfer
 from paddock.ledger.read.entries import list_recent
 from paddock.plugins.manage.remove import uninstall
-from paddock.plugins.store.purge import purge_all
 from paddock.store.database import open_direct
 
 MB = 1_000_000
@@ -275,7 +274,8 @@ async def test_uninstalling_takes_the_artifacts_along(home: Home) -> None:
     kept = home.path / "data" / "artifacts" / "of-default" / made["sha256"][:2] / made["sha256"]
     assert kept.stat().st_size == MB
     home.changing(lambda plugins: uninstall(plugins, "maker"))
-    home.changing(lambda plugins: purge_all(plugins, lambda _: None, lambda _tx, _name: None))
+    async with open_host(Config(home=home.path, environ={})) as host:
+        await host.plugins.lifecycle.reconcile()
     assert not kept.exists()
 
 

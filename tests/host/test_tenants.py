@@ -20,7 +20,6 @@ from paddock.ledger.read.entries import list_recent
 from paddock.manifest.capability import parse_capability
 from paddock.plugins.manage.enable import enable, find_grant_state
 from paddock.plugins.manage.remove import uninstall
-from paddock.plugins.store.purge import purge_all
 from paddock.plugins.store.store import PluginStore
 from paddock.principals.people import add_person
 from paddock.principals.tenants import add_tenant
@@ -311,7 +310,6 @@ async def test_uninstalling_drops_what_a_plugin_kept_for_every_tenant(home: Home
         with pytest.raises(NotFound):
             await host.call("diary.keep", {"text": "x"}, principal=acme)
 
-    home.changing(lambda plugins: purge_all(plugins, lambda _name: None, lambda _tx, _name: None))
     assert [str(path) for path in kept(home.path) if b"their secret" in path.read_bytes()] == []
 
 

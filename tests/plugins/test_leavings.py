@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fixtures.shelves import Shelf
 from paddock.capabilities.services.keyvalue_rows import KeyValueLimits, get_value, put_value
-from paddock.plugins.manage.remove import uninstall
-from paddock.plugins.store.purge import pending_purges, plugin_folder, purge_all, purge_plugin, write_tombstone
+from paddock.plugins.manage.remove import clean_up_interrupted, uninstall
+from paddock.plugins.store.purge import pending_purges, plugin_folder, purge_plugin, write_tombstone
 
 
 def keep_something(shelf: Shelf, name: str) -> tuple[Path, Path]:
@@ -40,7 +40,7 @@ def test_tables_values_folder_and_log_go_and_those_of_others_stay(shelf: Shelf, 
     (folder / "memory").chmod(0o000)
     forgotten: list[str] = []
     uninstall(shelf.plugins, "notes")
-    purge_all(shelf.plugins, forgotten.append, lambda _tx, _name: None)
+    purge_plugin(shelf.plugins, "notes", forgotten.append, lambda _tx, _name: None)
 
     assert not folder.exists() and list(table.parent.glob("notes*")) == []
     assert value(shelf, "notes") is None
@@ -57,7 +57,7 @@ def test_a_link_in_the_place_of_its_folder_is_removed_and_what_it_points_at_stay
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.symlink_to(mine)
     uninstall(shelf.plugins, "notes")
-    purge_all(shelf.plugins, lambda _: None, lambda _tx, _name: None)
+    purge_plugin(shelf.plugins, "notes", lambda _: None, lambda _tx, _name: None)
 
     assert mine.is_dir() and not folder.is_symlink()
 
@@ -69,7 +69,7 @@ def test_what_a_command_that_was_killed_did_not_drop_is_dropped_by_the_next(shel
     assert table.exists() and folder.exists()
 
     assert pending_purges(shelf.plugins) == ["notes"]
-    purge_all(shelf.plugins, lambda _: None, lambda _tx, _name: None)
+    purge_plugin(shelf.plugins, "notes", lambda _: None, lambda _tx, _name: None)
     assert not table.exists() and not folder.exists()
     assert pending_purges(shelf.plugins) == []
 
@@ -83,10 +83,15 @@ def test_a_command_that_was_killed_before_the_rows_went_costs_nothing(shelf: She
     purge_plugin(shelf.plugins, "notes", lambda _: None, lambda _tx, _name: None)
     assert table.exists() and folder.exists() and value(shelf, "notes") == '"value"'
 
+    write_tombstone(shelf.plugins, "notes")
+    clean_up_interrupted(shelf.plugins)
+    assert list((shelf.plugins.data / "leaving").iterdir()) == []
+
 
 def test_nothing_is_dropped_because_its_rows_are_missing(shelf: Shelf) -> None:
     """They may be in another store, which somebody forgot to name."""
     table, folder = keep_something(shelf, "stranger")
-    shelf.plugins.sweep()
-    purge_all(shelf.plugins, lambda _: None, lambda _tx, _name: None)
+    clean_up_interrupted(shelf.plugins)
+    assert pending_purges(shelf.plugins) == []
+    purge_plugin(shelf.plugins, "stranger", lambda _: None, lambda _tx, _name: None)
     assert table.exists() and folder.exists()

@@ -20,13 +20,14 @@ from paddock.api.identity.groups import GroupRoutes
 from paddock.api.identity.people import PeopleRoutes
 from paddock.api.identity.sign_ins import SignInRoutes
 from paddock.api.identity.tenants import TenantRoutes
-from paddock.api.installs import InstallRoutes
-from paddock.api.knobs import KnobRoutes
 from paddock.api.ledger import LedgerRoutes
-from paddock.api.plugin_features import DefinitionRoutes, FeatureRoutes
-from paddock.api.plugin_lifecycle import ActivationRoutes, VersionRoutes
-from paddock.api.plugin_management import PluginManagementRoutes
-from paddock.api.plugins import PluginRoutes
+from paddock.api.plugins.configuration import ConfigurationRoutes
+from paddock.api.plugins.features import DefinitionRoutes, FeatureRoutes
+from paddock.api.plugins.installs import InstallRoutes
+from paddock.api.plugins.knobs import KnobRoutes
+from paddock.api.plugins.lifecycle import ActivationRoutes, VersionRoutes
+from paddock.api.plugins.management import PluginManagementRoutes
+from paddock.api.plugins.plugins import PluginRoutes
 from paddock.api.policy import PolicyRoutes
 from paddock.api.secrets import SecretRoutes
 from paddock.api.session import SessionRoutes
@@ -51,6 +52,7 @@ def api_routes(
         *VersionRoutes(host).endpoints(),
         *PluginManagementRoutes(host).endpoints(),
         *InstallRoutes(host, shutdown.closing).endpoints(),
+        *ConfigurationRoutes(host).endpoints(),
         *KnobRoutes(host).endpoints(),
         *DefinitionRoutes(host).endpoints(),
         *FeatureRoutes(host).endpoints(),

@@ -81,15 +81,16 @@ def require_field(schema: Schema | None, plugin: str, name: str) -> PluginField:
     )
 
 
-def parse_field_value(schema: Schema, field: PluginField, text: str) -> Any:
+def parse_field_value(schema: Schema, field: PluginField, text: str, *, variables: bool) -> Any:
     """Parse a typed text for this field, to the form that `local.toml` stores.
 
-    A text that is one `${NAME}` or `${secret:NAME}` stays a reference; any other `${` is kept as typed.
+    A text that is one `${secret:NAME}`, or with `variables` one `${NAME}`, stays a reference; any other `${` is kept as
+    typed.
 
     Raises:
         Invalid: It does not fit what the plugin declares. Never repeats the typed text: it may be a secret.
     """
-    if field.takes_text and is_reference(text):
+    if field.takes_text and is_reference(text) and (variables or text.startswith(_SECRET_REFERENCE_START)):
         return text
     validator = _field_validator(schema, field.name)
     for value in _interpretations(text, takes_text=field.takes_text):

@@ -34,23 +34,24 @@ def requested_capabilities(manifest: Manifest) -> tuple[Capability, ...]:
     return (*manifest.capabilities, *_secret_uses(manifest))
 
 
-def check_grants_requested(grants: Iterable[Capability], manifest: Manifest, hint: str, action: Action | None) -> None:
+def check_grants_requested(
+    grants: Iterable[Capability], requested: Sequence[Capability], plugin: str, hint: str, action: Action | None = None
+) -> None:
     """Reject a grant that the plugin does not request: it would change nothing, and look as if it had.
 
     Args:
         grants: What a person means to grant.
-        manifest: The plugin's manifest.
+        requested: What the plugin requests.
+        plugin: Its name and version.
         hint, action: How to grant more than it requests.
 
     Raises:
         OperatorError: `capability.not_asked`, one of them is not requested.
     """
-    requested = requested_capabilities(manifest)
     unrequested = [grant for grant in grants if not any(covers(one, grant) for one in requested)]
     if unrequested:
         raise OperatorError(
-            f"{manifest.name} {manifest.version} does not ask for {', '.join(map(str, unrequested))};"
-            " nothing was changed",
+            f"{plugin} does not ask for {', '.join(map(str, unrequested))}; nothing was changed",
             code="capability.not_asked",
             hint=hint,
             action=action,

@@ -213,12 +213,14 @@ def open_client(tenant: str = DEFAULT_TENANT, *, asks_passphrase: bool = False) 
 
 
 @contextmanager
-def open_client_for_change(tenant: str = DEFAULT_TENANT) -> Generator[ApiClient, None, None]:
+def open_client_for_change(
+    tenant: str = DEFAULT_TENANT, *, asks_passphrase: bool = False
+) -> Generator[ApiClient, None, None]:
     """Yield a client for a change of installed plugins; see `open_client`.
 
     Without a daemon, what a killed command left is cleaned up first. A daemon does that itself.
     """
-    with open_client() as client:
+    with open_client(asks_passphrase=asks_passphrase) as client:
         if not client.has_daemon:
             client.post("/reconcile", timeout_s=None)
         yield client.in_tenant(tenant)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from paddock.cli.output.report import print_problems
@@ -41,43 +40,13 @@ def open_for_read(tenant: str = DEFAULT_TENANT) -> Generator[LocalStore, None, N
 
 
 @contextmanager
-def open_for_change(tenant: str = DEFAULT_TENANT) -> Generator[LocalStore, None, None]:
-    """Open the store for a command that changes something: cleans up after killed commands, then notifies a daemon."""
-    with open_for_read(tenant) as host:
-        clean_up_killed_commands(host)
+def open_for_change() -> Generator[LocalStore, None, None]:
+    """Open the store for a command that changes rows; afterwards a running daemon applies the change."""
+    from paddock.cli.client.api_client import running_daemon
+
+    with open_for_read() as host:
         yield host
-        apply_removals(host)
-
-
-def clean_up_killed_commands(host: LocalStore) -> None:
-    """Clean up what killed commands left behind."""
-    from paddock.cli.client.api_client import running_daemon
-    from paddock.plugins.manage.remove import clean_up_interrupted
-    from paddock.plugins.store.purge import pending_purges
-
-    clean_up_interrupted(host.plugins)
-    if pending_purges(host.plugins) and running_daemon(host.directories) is None:  # a daemon purges them itself
-        apply_removals(host)
-
-
-def apply_removals(host: LocalStore) -> None:
-    """Have the daemon stop removed plugins and purge their data; without a daemon, purge it here.
-
-    What a daemon could not purge in time stays marked (`purge.pending_purges`).
-    """
-    from paddock.cli.client.api_client import running_daemon
-    from paddock.gate.idempotency.retention import erase_plugin
-    from paddock.host.plugins.logs.log_files import remove_log_files
-    from paddock.plugins.store.purge import purge_all
-
-    daemon = running_daemon(host.directories)
-    if daemon is None:
-        plugins = host.plugins
-        purge_all(
-            plugins,
-            partial(remove_log_files, host.directories.state / "logs"),
-            partial(erase_plugin, clock=plugins.clock, random=plugins.random),
-        )
-        return
-    with suppress(PaddockError):  # it reconciles by itself every few seconds; this only makes it sooner
-        daemon.post("/reconcile")
+        daemon = running_daemon(host.directories)
+        if daemon is not None:
+            with suppress(PaddockError):  # it reconciles by itself every few seconds; this only makes it sooner
+                daemon.post("/reconcile")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +15,7 @@ from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.core.secret import Secret
-    from paddock.host.wiring.local_store import LocalStore
-    from paddock.secrets.wrapping_keys import PassphrasePrompts, WrappingKeys
+    from paddock.secrets.wrapping_keys import PassphrasePrompts
 
 
 def read_secret_files(options: Sequence[str]) -> dict[str, Secret]:
@@ -51,13 +49,6 @@ def _read_secret_file(option: str) -> tuple[str, Secret]:
             hint="a key or a password is shorter: was another file meant?",
         )
     return validate_secret_name(name), Secret(value)
-
-
-def open_wrapping_keys(host: LocalStore) -> WrappingKeys:
-    """Return the wrapping keys of this home. Prompts only when a key is needed, and only at a terminal."""
-    from paddock.host.secrets.keys import load_secret_keys
-
-    return load_secret_keys(host.directories, host.loaded.settings, os.environ, passphrase_prompts())
 
 
 def passphrase_prompts() -> PassphrasePrompts | None:

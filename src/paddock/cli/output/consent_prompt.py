@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output.report import ask_yes_no, is_interactive, print_message, styled
-from paddock.core.action import Action
 from paddock.core.errors import NeedsConsent, OperatorError
 from paddock.core.printable import printable
 from paddock.manifest.capability import (
@@ -18,7 +17,6 @@ from paddock.manifest.capability import (
 )
 
 if TYPE_CHECKING:
-    from paddock.manifest.model import Manifest
     from paddock.plugins.install.consent_screen import ConsentScreenJson
 
 
@@ -61,22 +59,6 @@ def parse_grants(texts: Sequence[str], flag: str = "--grant") -> list[Capability
         return [parse_capability(text) for text in texts]
     except InvalidCapability as error:
         raise OperatorError(f"{flag}: {error.message}", code="capability.malformed", hint=error.hint) from None
-
-
-def check_grants_requested(grants: Sequence[str], manifest: Manifest, how_to_grant: tuple[str, Action | None]) -> None:
-    """Reject a grant that the plugin does not request: it would change nothing, and look as if it had.
-
-    Args:
-        grants: Capabilities named on the command line.
-        manifest: The plugin's manifest.
-        how_to_grant: A hint and an action to grant more.
-
-    Raises:
-        OperatorError: one of them is not requested, or is not a capability.
-    """
-    from paddock.manifest import permissions
-
-    permissions.check_grants_requested(parse_grants(grants), manifest, *how_to_grant)
 
 
 def confirm_new_capabilities(new: Sequence[Capability], granted: Sequence[Capability], retype: str) -> list[Capability]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from paddock.config.plugin_fields import prepare_for_file
+from paddock.config.plugin_fields import Schema, parse_field_value, prepare_for_file, require_field
 from paddock.core.errors import Invalid
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.host.plugins.configuration.config import (
@@ -19,6 +21,14 @@ from paddock.host.plugins.reconciler import Reconciler
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
 from paddock.secrets.wrapping_keys import WrappingKeys
+
+
+class AppliedConfig(NamedTuple):
+    """A configuration change that was written and pushed to the running plugin."""
+
+    change: ConfigChange
+    log: Path | None  # the store's log, if it still holds a replaced secret
+    unused_config: str = ""  # why the running plugin keeps its old configuration; empty if it does not
 
 
 class ConfigService:
@@ -46,17 +56,29 @@ class ConfigService:
         self._keys = keys
         self._environ = environ
 
-    async def describe(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> PluginConfiguration:
-        """Return a plugin's configuration fields, without secrets.
+    async def describe(
+        self, name: str, tenant: Tenant = DEFAULT_TENANT, *, field: str | None = None
+    ) -> PluginConfiguration:
+        """Return a plugin's configuration fields, or one of them, without secrets.
 
         Raises:
-            NotFound: it is not installed.
+            NotFound: it is not installed, or declares no such field.
         """
-        return await self._views.run(lambda store: read_configuration(store, name, self._environ), tenant)
+
+        def read(store: PluginStore) -> PluginConfiguration:
+            configuration = read_configuration(store, name, self._environ)
+            if field is None:
+                return configuration
+            declared = require_field(configuration.schema, configuration.plugin, field)
+            return replace(
+                configuration, fields=tuple(state for state in configuration.fields if state.field == declared)
+            )
+
+        return await self._views.run(read, tenant)
 
     async def change(
         self, name: str, values: Mapping[str, Any], forgotten: Sequence[str], *, tenant: Tenant, by: PrincipalId
-    ) -> str:
+    ) -> AppliedConfig:
         """Set fields and remove others, atomically.
 
         A text is taken literally, or is a reference `${secret:NAME}` to a secret of the tenant. It never refers to an
@@ -69,28 +91,73 @@ class ConfigService:
             tenant: The plugin's tenant.
             by: The principal to record.
 
-        Returns:
-            Why the running plugin keeps its old configuration; empty if it accepted the new one or does not run.
-
         Raises:
             NotFound: it is not installed.
             Invalid: some values violate the schema; carries every mistake, and repeats no secret.
             PaddockError: see `write_configuration`.
         """
 
-        def write(store: PluginStore) -> ConfigChange:
-            plugin, schema = system_schema(store, name)
+        def prepare(plugin: str, schema: Schema) -> Mapping[str, Any]:
             prepared, problems = prepare_for_file(schema, values)
             if problems:
                 raise Invalid(f"{plugin} does not take this", problems, code="config.plugin_invalid")
-            change = write_configuration(store, plugin, prepared, forgotten, self._keys)
-            if change.replaced:
-                store.database.truncate_log()
-            return change
+            return prepared
 
-        change = await self._store.run(write, tenant, by=by)
+        return await self._apply(name, prepare, forgotten, tenant, by)
+
+    async def change_from_text(
+        self,
+        name: str,
+        texts: Mapping[str, str],
+        forgotten: Sequence[str],
+        *,
+        variables: bool,
+        tenant: Tenant,
+        by: PrincipalId,
+    ) -> AppliedConfig:
+        """Set fields as a person typed them, and remove others, atomically.
+
+        Args:
+            name: The plugin's name or an alias.
+            texts: By field; each is read as the type that the plugin declares.
+            forgotten: The fields to remove.
+            variables: Whether a text may refer to an environment variable of the host, as `${NAME}`.
+            tenant: The plugin's tenant.
+            by: The principal to record.
+
+        Raises:
+            NotFound: it is not installed, or declares no such field.
+            Invalid: a text does not fit what it declares; repeats no text.
+            PaddockError: see `write_configuration`.
+        """
+
+        def prepare(plugin: str, schema: Schema) -> Mapping[str, Any]:
+            for key in forgotten:
+                require_field(schema, plugin, key)
+            return {
+                key: parse_field_value(schema, require_field(schema, plugin, key), text, variables=variables)
+                for key, text in texts.items()
+            }
+
+        return await self._apply(name, prepare, forgotten, tenant, by)
+
+    async def _apply(
+        self,
+        name: str,
+        prepare: Callable[[str, Schema], Mapping[str, Any]],
+        forgotten: Sequence[str],
+        tenant: Tenant,
+        by: PrincipalId,
+    ) -> AppliedConfig:
+        def write(store: PluginStore) -> AppliedConfig:
+            plugin, schema = system_schema(store, name)
+            change = write_configuration(store, plugin, prepare(plugin, schema), forgotten, self._keys)
+            return AppliedConfig(change, store.database.truncate_log() if change.replaced else None)
+
+        applied = await self._store.run(write, tenant, by=by)
         await self._reconciler.reconcile()
-        key = self._reconciler.current_keys.get((tenant, change.plugin))
-        if key is not None:
-            await self._reconciler.restart_if_failed(key)  # the missing configuration may be why it failed
-        return await self._reconciler.wait_unused_config_reason(key) if key is not None else ""
+        key = self._reconciler.current_keys.get((tenant, applied.change.plugin))
+        if key is None:
+            return applied
+        await self._reconciler.restart_if_failed(key)  # the missing configuration may be why it failed
+        return applied._replace(unused_config=await self._reconciler.wait_unused_config_reason(key))

@@ -29,7 +29,7 @@ from paddock.host.plugins.install_job import (
     InstallStopped,
     InstallStopReason,
 )
-from paddock.manifest.permissions import check_grants_requested
+from paddock.manifest.permissions import check_grants_requested, requested_capabilities
 from paddock.plugins.install.import_servers import resolve_server
 from paddock.plugins.install.plan import InstallPlan, PlanAction, apply_plan, check_same_plugin, make_plan
 from paddock.plugins.install.request import InstallRequest, how_to_grant_more, resolve_request
@@ -245,7 +245,13 @@ def _prepare_plan(store: PluginStore, request: InstallRequest, job: InstallJob, 
     if resolved.plugin is not None:
         check_same_plugin(package, resolved.plugin.name)
     installed_as = package.manifest.name if package.installed is not None else ""
-    check_grants_requested(request.grants, package.manifest, *how_to_grant_more(resolved.source, installed_as))
+    manifest = package.manifest
+    check_grants_requested(
+        request.grants,
+        requested_capabilities(manifest),
+        f"{manifest.name} {manifest.version}",
+        *how_to_grant_more(resolved.source, installed_as),
+    )
     return make_plan(store, package, downgrade=request.downgrade)
 
 

@@ -5,21 +5,30 @@ enable → its row is stored → reconciled (catalogue, supervisor) → its proc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal, TypedDict
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Literal, TypedDict
 
 import anyio
 
-from paddock.core.errors import Conflict
+from paddock.config.local_file import read_entries
+from paddock.core.errors import Conflict, MistakeJson, Problem
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.host.identity.caller import local_principal
 from paddock.host.plugins.processes import RuntimeJson, runtime_to_json
 from paddock.host.plugins.reconciler import Reconciler
 from paddock.host.plugins.uninstall import UninstallCleanup
 from paddock.manifest.capability import Capability
-from paddock.plugins.manage.enable import disable, enable
+from paddock.manifest.permissions import requested_capabilities
+from paddock.plugins.install.config_secrets import find_unset_references
+from paddock.plugins.install.consent_screen import ConsentScreenJson, grant_screen
+from paddock.plugins.install.path_checks import unreadable_paths_here
+from paddock.plugins.manage.enable import disable, enable, find_grant_state
 from paddock.plugins.manage.remove import clean_up_interrupted
+from paddock.plugins.store.lookup import manifest_of
+from paddock.plugins.store.rows import VersionRow
+from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
+from paddock.plugins.tool_pinning.tools import load_tools
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.supervisor import Supervisor
 
@@ -31,6 +40,20 @@ class EnabledPluginJson(RuntimeJson):
 
     name: str
     version: str
+    warnings: Annotated[
+        list[MistakeJson], "What it will lack when it runs: paths it cannot read; if not started, unset variables."
+    ]
+
+
+class GrantStateJson(TypedDict):
+    """What a tenant has granted to a plugin, and what the plugin requests."""
+
+    name: str
+    version: Annotated[str, "The version in use."]
+    granted_before: Annotated[bool, "Whether the tenant has granted it anything before."]
+    requested: Annotated[list[str], "The capabilities that it requests."]
+    missing: Annotated[list[str], "Those that the tenant has not granted."]
+    screen: Annotated[ConsentScreenJson, "What a person has to be shown before a first grant."]
 
 
 class DisabledPluginJson(TypedDict):
@@ -49,12 +72,19 @@ class PluginLifecycle:
         supervisor: Runs the processes.
         reconciler: Brings what runs in step with the store.
         uninstall_cleanup: Removes what uninstalled plugins left.
+        environ: The variables that configurations may refer to.
     """
 
     def __init__(
-        self, store: StoreThread, supervisor: Supervisor, reconciler: Reconciler, uninstall_cleanup: UninstallCleanup
+        self,
+        store: StoreThread,
+        supervisor: Supervisor,
+        reconciler: Reconciler,
+        uninstall_cleanup: UninstallCleanup,
+        environ: Mapping[str, str],
     ) -> None:
         self._store = store
+        self._environ = environ
         self._supervisor = supervisor
         self._reconciler = reconciler
         self._uninstall_cleanup = uninstall_cleanup
@@ -66,6 +96,7 @@ class PluginLifecycle:
         tenant: Tenant = DEFAULT_TENANT,
         acknowledged: Iterable[Capability] = (),
         anew: bool = False,
+        start: bool = True,
         by: PrincipalId | None = None,
     ) -> EnabledPluginJson:
         """Enable a plugin for a tenant, and wait until it runs or has failed.
@@ -75,6 +106,7 @@ class PluginLifecycle:
             tenant: The tenant. Installing a plugin grants its requested capabilities to the default tenant alone.
             acknowledged: The capabilities that a person has just granted for this tenant.
             anew: Start a new process even if one is running.
+            start: Whether to start it. Otherwise it starts at its first call, or with the next daemon.
             by: The principal to record; the operator by default.
 
         Raises:
@@ -83,7 +115,17 @@ class PluginLifecycle:
         """
         granted = tuple(acknowledged)
         recorded_by = by or local_principal(None).id
-        row = await self._store.run(lambda store: enable(store, name, granted), tenant, by=recorded_by)
+
+        def record(store: PluginStore) -> tuple[VersionRow, list[Problem]]:
+            row = enable(store, name, granted)
+            warnings = unreadable_paths_here(manifest_of(row).capabilities)
+            entry = read_entries(store.config_file).get(row.plugin)
+            if entry is not None and not start:  # a start reports unset variables itself
+                unset = find_unset_references(store, entry, self._environ)
+                warnings += [problem for problems in unset.values() for problem in problems]
+            return row, warnings
+
+        row, warnings = await self._store.run(record, tenant, by=recorded_by)
         await self._reconciler.reconcile()
         blocked = self._reconciler.blocked.get((tenant, row.plugin))
         if blocked is not None:
@@ -95,9 +137,42 @@ class PluginLifecycle:
                 code="plugin.changed_meanwhile",
                 hint="run the command again",
             )
-        status = await (self._reconciler.restart(key) if anew else self._reconciler.enable(key))
-        unused = await self._reconciler.wait_unused_config_reason(key)
-        return {"name": row.plugin, "version": row.version, **runtime_to_json(status, unused_config=unused)}
+        if start:
+            status = await (self._reconciler.restart(key) if anew else self._reconciler.enable(key))
+            runtime = runtime_to_json(status, unused_config=await self._reconciler.wait_unused_config_reason(key))
+        else:
+            await self._reconciler.wait_deployed(key)
+            status = self._supervisor.status(key)
+            assert status is not None, "the reconciler deploys what is enabled"
+            runtime = runtime_to_json(status, on_demand=status.state in (PluginState.DISABLED, PluginState.STOPPED))
+        return {
+            "name": row.plugin,
+            "version": row.version,
+            "warnings": [warning.to_dict() for warning in warnings],
+            **runtime,
+        }
+
+    async def grant_state(self, name: str, tenant: Tenant) -> GrantStateJson:
+        """Return what a tenant has granted to a plugin, and what it would have to grant to enable it.
+
+        Raises:
+            NotFound: it is not installed.
+            PluginError: the version it is pinned to was removed.
+        """
+
+        def read(store: PluginStore) -> GrantStateJson:
+            state = store.database.read(lambda tx: find_grant_state(tx, store, name))
+            findings = load_tools(store, state.row.plugin).scan_findings()
+            return {
+                "name": state.row.plugin,
+                "version": state.row.version,
+                "granted_before": state.grant is not None,
+                "requested": [str(one) for one in requested_capabilities(manifest_of(state.row))],
+                "missing": [str(one) for one in state.missing_capabilities()],
+                "screen": grant_screen(state.row, tenant, findings).to_value(),
+            }
+
+        return await self._store.run(read, tenant)
 
     async def disable(
         self, name: str, tenant: Tenant = DEFAULT_TENANT, *, by: PrincipalId | None = None

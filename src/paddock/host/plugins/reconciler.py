@@ -192,10 +192,14 @@ class Reconciler:
     async def enable(self, key: InstanceKey) -> PluginStatus:
         """Start an enabled plugin with its failures reset, and wait until it runs or has failed."""
         self._given_up.pop(key, None)
-        if (redeployed := self._redeploying.get(key)) is not None:
-            await redeployed.wait()
+        await self.wait_deployed(key)
         self._supervisor.enable(key)
         return await self._supervisor.wait_settled(key)
+
+    async def wait_deployed(self, key: InstanceKey) -> None:
+        """Wait until an enabled plugin can be started: it may still be stopping."""
+        if (redeployed := self._redeploying.get(key)) is not None:
+            await redeployed.wait()
 
     def retry_modified(self) -> None:
         """Start plugins again that were rejected for modified files, without waiting: the files may have been restored.

@@ -265,7 +265,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             gate.observe(metrics.call_ended, log_call, *([spans.call_ended] if spans else []))
             receivers = ReceiverDestinations(settings.events.private_receivers)
             sender, source = WebhookSender(receivers, clock), settings.events.source
-            lifecycle = PluginLifecycle(store, supervisor, reconciler, uninstall_cleanup)
+            lifecycle = PluginLifecycle(store, supervisor, reconciler, uninstall_cleanup, environ)
             approval_tokens = ApprovalTokens(approvals, resumer, calls)
             approval_service = ApprovalService(approvals, resumer)
             processes = PluginProcesses(views, supervisor, reconciler, supervisor_events)

@@ -126,6 +126,7 @@ def uninstall_version(store: PluginStore, name: str, version: str, *, force: boo
 def clean_up_interrupted(store: PluginStore) -> None:
     """Clean up what a killed process left: files without rows, and a configuration that differs from the rows."""
     store.sweep()
+    purge.remove_stale_tombstones(store)
     reconcile_config_entries(store)
 
 

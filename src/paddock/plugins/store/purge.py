@@ -10,11 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
-from paddock.capabilities.artifacts.files import ArtifactFiles, artifacts_directory
-from paddock.capabilities.artifacts.rows import delete_all_artifacts
 from paddock.capabilities.services.keyvalue_rows import delete_all_values
 from paddock.capabilities.sql.database_pool import delete_plugin_files
 from paddock.core.errors import Busy
@@ -33,6 +30,13 @@ def write_tombstone(store: PluginStore, name: str) -> None:
     folder = _tombstone_directory(store)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     (folder / name).touch(mode=0o600)
+
+
+def remove_stale_tombstones(store: PluginStore) -> None:
+    """Remove the tombstones of installed plugins, left by a process that was killed before it deleted the rows."""
+    with store.change_lock():  # an uninstall in progress has its tombstone and still its rows
+        for name in set(_tombstones(store)) - set(pending_purges(store)):
+            (_tombstone_directory(store) / name).unlink(missing_ok=True)
 
 
 def pending_purges(store: PluginStore) -> list[str]:
@@ -89,24 +93,6 @@ def purge_plugin(store: PluginStore, name: str, release: ReleaseResources, delet
             if (log := store.database.truncate_log()) is not None:
                 raise Busy(f"{log} is being read, and still contains data of {name}", code="plugin.leaving")
         (_tombstone_directory(store) / name).unlink(missing_ok=True)
-
-
-def purge_all(store: PluginStore, release_log: ReleaseResources, delete_rows: DeleteRows) -> None:
-    """Purge every plugin that has a tombstone, if no daemon runs.
-
-    Also removes the tombstone of a plugin that is still installed, left by a command that was killed before it deleted
-    the rows.
-    """
-    artifact_files = ArtifactFiles(artifacts_directory(store.data))
-
-    def release(name: str) -> None:
-        # Within the transaction, so that no other plugin records a reference to the same bytes meanwhile.
-        store.database.write(lambda tx: artifact_files.delete(delete_all_artifacts(tx, name)))
-        release_log(name)
-
-    for name in _tombstones(store):
-        with suppress(Busy):  # the tombstone stays, and the next command tries again
-            purge_plugin(store, name, release, delete_rows)
 
 
 def plugin_folder(data: Path, tenant: Tenant, name: str) -> Path:

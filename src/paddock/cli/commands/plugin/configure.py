@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.output.report import format_table, print_json, print_message, print_problems, print_result, styled
+from paddock.core.error_mapping import problem_from_dict
 from paddock.core.printable import printable
 
-if TYPE_CHECKING:
-    from paddock.config.plugin_fields import PluginField
-    from paddock.host.plugins.configuration.config import FieldState
-    from paddock.plugins.store.store import PluginStore
+# Of a field in the JSON output.
+_SHOWN_MEMBERS = ("key", "set", "problems", "required", "secret", "takes", "description")
 
 
 @command("configure", examples=["paddock plugin configure weather api_key", "paddock plugin configure weather"])
@@ -30,92 +29,73 @@ def configure(name: str, key: str | None, *, unset: bool, tenant: str, as_json: 
 
     Secret text is encrypted and stored as a secret. Secret values of other types are stored in local.toml as they are.
     """
-    from paddock.cli.client.local_store import open_for_change, open_for_read
-    from paddock.cli.client.secret_input import open_wrapping_keys, warn_about_store_log
-    from paddock.config.plugin_fields import parse_field_value, require_field
-    from paddock.host.plugins.configuration.config import system_schema, write_configuration
+    from paddock.cli.client.api_client import open_client, open_client_for_change, path_segment, plugin_path
+    from paddock.cli.client.secret_input import warn_about_store_log
 
+    path = f"{plugin_path(name)}/configuration"
     if key is None:
         if unset:
             raise click.BadParameter("name the field to forget", param_hint="KEY")
-        with open_for_read(tenant) as host:
-            _list_fields(host.plugins, name, as_json=as_json)
+        with open_client(tenant) as client:
+            _list_fields(client.get(path), as_json=as_json)
         return
-    with open_for_change(tenant) as host:
-        store = host.plugins
-        plugin, schema = system_schema(store, name)
-        field = require_field(schema, plugin, key)
-        if unset:
-            change = write_configuration(store, plugin, {}, [key], None)
-            message = f"forgot {key} of {plugin}" if change.forgotten else f"{key} was not set"
-        else:
-            value = parse_field_value(schema, field, _prompt_field_value(field))
-            change = write_configuration(store, plugin, {key: value}, [], open_wrapping_keys(host))
-            in_clear = field.secret and not isinstance(value, str)
-            message = f"set {key} of {plugin}" + (", sealed among the secrets" if change.sealed else "")
-            message += f", in the clear in {store.config_file}: only texts are sealed" if in_clear else ""
-        sealed = bool(change.sealed)
-        log = store.database.truncate_log() if change.replaced else None
+    with open_client_for_change(tenant, asks_passphrase=True) as client:
+        (field,) = client.get(f"{path}?field={path_segment(key)}")["fields"]
+        body = {"forget": [key]} if unset else {"values": {key: _prompt_field_value(field)}}
+        changed = client.put(path, body)
+    plugin, file, sealed = changed["name"], changed["file"], key in changed["sealed"]
+    if unset:
+        message = f"forgot {key} of {plugin}" if changed["forgotten"] else f"{key} was not set"
+    else:
+        message = f"set {key} of {plugin}" + (", sealed among the secrets" if sealed else "")
+        message += f", in the clear in {file}: only texts are sealed" if changed["in_clear"] else ""
     if as_json:
-        print_json({"name": plugin, "key": key, "set": not unset, "sealed": sealed, "file": str(store.config_file)})
+        print_json({"name": plugin, "key": key, "set": not unset, "sealed": sealed, "file": file})
     else:
         print_message(f"{styled('✓', 'green')} {printable(message)}")
-    warn_about_store_log(log)
+    warn_about_store_log(changed.get("log"))
 
 
-def _list_fields(store: PluginStore, name: str, *, as_json: bool) -> None:
-    from paddock.host.plugins.configuration.config import read_configuration
-
-    configuration = read_configuration(store, name, os.environ)
+def _list_fields(configuration: Mapping[str, Any], *, as_json: bool) -> None:
+    fields = configuration["fields"]
     if as_json:
-        rows = [
-            {
-                "key": state.field.name,
-                "set": state.set,
-                "problems": [problem.to_dict() for problem in state.problems],
-                "required": state.field.required,
-                "secret": state.field.secret,
-                "takes": state.field.in_words,
-                "description": state.field.description,
-            }
-            for state in configuration.fields
-        ]
-        print_json({"name": configuration.plugin, "file": str(store.config_file), "fields": rows})
+        rows = [{name: field[name] for name in _SHOWN_MEMBERS} for field in fields]
+        print_json({"name": configuration["name"], "file": configuration["file"], "fields": rows})
         return
-    if not configuration.fields:
-        print_message(f"{configuration.plugin} needs no configuration on this machine")
+    if not fields:
+        print_message(f"{configuration['name']} needs no configuration on this machine")
         return
     cells = [
         [
-            state.field.name,
-            _field_state_text(state),
-            "required" if state.field.required else "optional",
-            f"{state.field.description} ({state.field.in_words})" if state.field.description else state.field.in_words,
+            field["key"],
+            _field_state_text(field),
+            "required" if field["required"] else "optional",
+            f"{field['description']} ({field['takes']})" if field["description"] else field["takes"],
         ]
-        for state in configuration.fields
+        for field in fields
     ]
     for line in format_table(["FIELD", "STATE", "NEEDED", "DESCRIPTION"], cells):
         print_result(line)
-    print_problems([problem for state in configuration.fields for problem in state.problems], "!", "yellow")
+    print_problems([problem_from_dict(problem) for field in fields for problem in field["problems"]], "!", "yellow")
 
 
-def _field_state_text(state: FieldState) -> str:
-    if not state.set:
+def _field_state_text(field: Mapping[str, Any]) -> str:
+    if not field["set"]:
         return "not set"
-    return "leads nowhere" if state.problems else "set"
+    return "leads nowhere" if field["problems"] else "set"
 
 
-def _prompt_field_value(field: PluginField) -> str:
+def _prompt_field_value(field: Mapping[str, Any]) -> str:
     """Prompt for the value, without echo if it is secret; without a terminal, read it from stdin."""
     from paddock.cli.client.secret_input import check_secret_value, prompt_hidden
     from paddock.secrets.rows import MAX_SECRET_CHARS
 
     if not sys.stdin.isatty():
         text = sys.stdin.read(MAX_SECRET_CHARS + 1).removesuffix("\n")
-    elif field.secret:
-        text = prompt_hidden(field.name).reveal()
+    elif field["secret"]:
+        text = prompt_hidden(field["key"]).reveal()
     else:
-        sys.stderr.write(f"{printable(field.name)} ({printable(field.in_words)}): ")
+        sys.stderr.write(f"{printable(field['key'])} ({printable(field['takes'])}): ")
         sys.stderr.flush()
         text = sys.stdin.readline(MAX_SECRET_CHARS + 1).removesuffix("\n")
     return check_secret_value(text, "--unset forgets a value")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from paddock.manifest.capability import Capability
 
 MAX_TOOL_NAMES = 12
+GRANT_MORE_HINT = "install a version that asks for it"
 
 installed_plugin_argument = click.argument("name", help="The plugin's name, or an alias of it.")
 enable_grant_option = click.option(
@@ -63,59 +63,45 @@ def enable(name: str, *, tenant: str, grant: tuple[str, ...], yes: bool, as_json
     Consent given at installation is for the default tenant; for another tenant, the capabilities are shown and consent
     is asked for.
     """
-    from paddock.cli.client.api_client import plugin_path, running_daemon
-    from paddock.cli.client.local_store import open_for_change
+    from paddock.cli.client.api_client import open_client_for_change, plugin_path
     from paddock.cli.client.plugin_status import (
         runtime_from_response,
         stale_config_warnings,
         start_failed_error,
         warnings_from_response,
     )
-    from paddock.config.local_file import read_entries
-    from paddock.plugins.install.config_secrets import find_unset_references
-    from paddock.plugins.install.path_checks import unreadable_paths_here
-    from paddock.plugins.manage.enable import enable as enable_plugin
-    from paddock.plugins.store.lookup import manifest_of
 
-    granted = _confirm_grants(name, tenant, grant, yes=yes)
-    if (daemon := running_daemon(tenant=tenant)) is not None:
-        tools_known = daemon.get(f"{plugin_path(name)}/tools")["known"]
-        started = daemon.post(f"{plugin_path(name)}/enable", {"grant": [str(capability) for capability in granted]})
-        plugin = daemon.get(plugin_path(started["name"]))
-        warnings = (*warnings_from_response(plugin), *stale_config_warnings(started))
-        print_problems(warnings, "!", "yellow")
-        if started["state"] != "running":
-            raise start_failed_error(started)
-        message = (
-            f"enabled {started['name']} {started['version']}{_tenant_suffix(tenant)}; it runs (pid {started['pid']})"
-        )
-        facts = {"name": started["name"], "version": started["version"], "state": "enabled"}
-        _report_done(
-            as_json,
-            message,
-            **facts,
-            runtime=runtime_from_response(started),
-            warnings=[warning.to_dict() for warning in warnings],
-        )
-        if not tools_known:
-            _report_discovered_tools(started["name"], tenant, plugin["callables"])
-            print_suspicious_text(plugin["hints"], f"paddock plugin tools {started['name']}{tenant_option(tenant)}")
-        return
-    with open_for_change(tenant) as host:
-        row = enable_plugin(host.plugins, name, granted)
-        entry = read_entries(host.plugins.config_file).get(row.plugin)
-        unset = find_unset_references(host.plugins, entry, os.environ) if entry else {}
-    warnings = unreadable_paths_here(
-        manifest_of(row).capabilities
-    )  # all of them are granted, otherwise enabling had failed
-    warnings += [problem for problems in unset.values() for problem in problems]
-    facts = {"name": row.plugin, "version": row.version, "state": "enabled", "runtime": None}
-    message = f"enabled {row.plugin} {row.version}{_tenant_suffix(tenant)}"
-    _report_done(as_json, message, **facts, warnings=[warning.to_dict() for warning in warnings])
+    path = plugin_path(name)
+    with open_client_for_change(tenant) as client:
+        granted = _confirm_grants(client, name, tenant, grant, yes=yes)
+        tools_known = not client.has_daemon or client.get(f"{path}/tools")["known"]
+        # Without a daemon it would only run until this command ends.
+        body = {"grant": [str(capability) for capability in granted], "start": client.has_daemon}
+        enabled = client.post(f"{path}/enable", body)
+        discovered = None if tools_known else client.get(plugin_path(enabled["name"]))
+        has_daemon = client.has_daemon
+    warnings = (*warnings_from_response(enabled), *stale_config_warnings(enabled))
     print_problems(warnings, "!", "yellow")
+    if has_daemon and enabled["state"] != "running":
+        raise start_failed_error(enabled)
+    running = f"; it runs (pid {enabled['pid']})" if has_daemon else ""
+    _report_done(
+        as_json,
+        f"enabled {enabled['name']} {enabled['version']}{_tenant_suffix(tenant)}{running}",
+        name=enabled["name"],
+        version=enabled["version"],
+        state="enabled",
+        runtime=runtime_from_response(enabled) if has_daemon else None,
+        warnings=[warning.to_dict() for warning in warnings],
+    )
+    if discovered is not None:
+        _report_discovered_tools(enabled["name"], tenant, discovered["callables"])
+        print_suspicious_text(discovered["hints"], f"paddock plugin tools {enabled['name']}{tenant_option(tenant)}")
 
 
-def _confirm_grants(name: str, tenant: str, grants: Sequence[str], *, yes: bool) -> list[Capability]:
+def _confirm_grants(
+    client: ApiClient, name: str, tenant: str, grants: Sequence[str], *, yes: bool
+) -> Sequence[Capability]:
     """Confirm the capabilities that this tenant has not granted yet, and return them.
 
     Raises:
@@ -124,34 +110,28 @@ def _confirm_grants(name: str, tenant: str, grants: Sequence[str], *, yes: bool)
     """
     if tenant == DEFAULT_TENANT and not grants:
         return []  # confirmed when the plugin was installed
-    from paddock.cli.client.local_store import open_for_read
-    from paddock.plugins.manage.enable import find_grant_state
-    from paddock.plugins.tool_pinning.tools import load_tools
-
-    with open_for_read(tenant) as host:
-        state = host.plugins.database.read(lambda tx: find_grant_state(tx, host.plugins, name))
-        hints = load_tools(host.plugins, name).scan_findings()
-    missing = state.missing_capabilities()
-    first_grant = state.grant is None and tenant != DEFAULT_TENANT
-    if not (missing or first_grant or grants):
-        return []
+    from paddock.cli.client.api_client import plugin_path
     from paddock.cli.output.consent_prompt import (
-        check_grants_requested,
         confirm,
         confirm_new_capabilities,
         parse_grants,
         print_consent_screen,
     )
-    from paddock.plugins.install.consent_screen import grant_screen
-    from paddock.plugins.store.lookup import manifest_of
+    from paddock.manifest.permissions import check_grants_requested
 
+    state = client.get(f"{plugin_path(name)}/grant")
+    missing, granted = parse_grants(state["missing"]), parse_grants(grants)
+    first_grant = not state["granted_before"] and tenant != DEFAULT_TENANT
+    if not (missing or first_grant or grants):
+        return []
     retype = f"paddock plugin enable {name}{tenant_option(tenant)}"
-    check_grants_requested(grants, manifest_of(state.row), ("install a version that asks for it", None))
-    granted = parse_grants(grants)
+    check_grants_requested(
+        granted, parse_grants(state["requested"]), f"{state['name']} {state['version']}", GRANT_MORE_HINT
+    )
     if first_grant:
-        screen = grant_screen(state.row, tenant, hints)
-        print_consent_screen(screen.to_value())
-        confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
+        screen = state["screen"]
+        print_consent_screen(screen)
+        confirm(screen["question"], yes=yes, retype=retype, details={"screen": screen})
         return missing
     # As with an upgrade: each capability that widens the cage is confirmed separately.
     flags = [f"--grant {shlex.quote(str(capability))}" for capability in missing if capability not in granted]

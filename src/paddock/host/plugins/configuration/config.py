@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from paddock.config.knob_values import config_field
@@ -58,6 +59,7 @@ class PluginConfiguration:
 
     plugin: str
     version: str
+    file: Path  # holds the values of this tenant
     schema: Mapping[str, Any]
     fields: tuple[FieldState, ...]
     project: tuple[ProjectField, ...] = ()
@@ -73,9 +75,11 @@ class ConfigChange:
     """The result of a configuration change."""
 
     plugin: str
+    file: Path  # holds the values of this tenant
     fields: tuple[str, ...]
     forgotten: tuple[str, ...]
     sealed: tuple[str, ...]  # those of the fields whose values are stored as secrets now
+    in_clear: tuple[str, ...]  # those that are secret, and stand in the file because they are no texts
     replaced: bool  # whether a previously sealed value was replaced or deleted
 
 
@@ -106,7 +110,9 @@ def read_configuration(store: PluginStore, name: str, environ: Mapping[str, str]
     raw_values: Mapping[str, Any] = entry.raw_values if entry else {}
     schema = manifest.system_config_schema or {}
     states = tuple(_field_state(field, raw_values, unset.get(field.name, ())) for field in declared_fields(schema))
-    return PluginConfiguration(manifest.name, manifest.version, schema, states, tuple(_project_fields(manifest)))
+    return PluginConfiguration(
+        manifest.name, manifest.version, store.config_file, schema, states, tuple(_project_fields(manifest))
+    )
 
 
 def write_configuration(
@@ -148,7 +154,8 @@ def write_configuration(
         event = PluginConfigured(name=plugin, fields=tuple(values), forgotten=tuple(removed))
         if values or removed:
             store.database.write(lambda tx: store.publish(tx, event))
-    return ConfigChange(plugin, tuple(values), tuple(removed), tuple(sealed), replaced)
+    in_clear = tuple(key for key, value in values.items() if key in secret_fields and not isinstance(value, str))
+    return ConfigChange(plugin, store.config_file, tuple(values), tuple(removed), tuple(sealed), in_clear, replaced)
 
 
 def _field_state(field: PluginField, raw_values: Mapping[str, Any], problems: Sequence[Problem]) -> FieldState:

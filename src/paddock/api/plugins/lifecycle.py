@@ -117,18 +117,6 @@ class VersionRoutes:
             for route in (
                 ApiRoute(
                     "POST",
-                    "/plugins/{name}/pin",
-                    self.pin_plugin,
-                    "Pin a plugin to a version",
-                    "The `pinned_version`, which upgrades do not change, and the `version` in use. Its processes run"
-                    " that version when the response is sent.",
-                    request_body=RequestBody(PinBody, {"version": "1.2.0"}),
-                    error_statuses=(409,),
-                    prefix=prefix,
-                    access=HOST,
-                ),
-                ApiRoute(
-                    "POST",
                     "/plugins/{name}/rollback",
                     self.roll_back,
                     "Roll a plugin back",
@@ -136,6 +124,18 @@ class VersionRoutes:
                     " granted.",
                     request_body=RequestBody(RollbackBody, {"version": "1.2.0"}),
                     error_statuses=(409, 502),
+                    prefix=prefix,
+                    access=HOST,
+                ),
+                ApiRoute(
+                    "POST",
+                    "/plugins/{name}/pin",
+                    self.pin_plugin,
+                    "Pin a plugin to a version",
+                    "The `pinned_version`, which upgrades do not change, and the `version` in use. Its processes run"
+                    " that version when the response is sent.",
+                    request_body=RequestBody(PinBody, {"version": "1.2.0"}),
+                    error_statuses=(409,),
                     prefix=prefix,
                     access=HOST,
                 ),

@@ -15,7 +15,7 @@ from paddock.core.schema_annotations import MemberConstraint
 from paddock.host.calls.caller_view import OfferedPluginJson, PluginSummaryJson
 from paddock.host.host import Host
 from paddock.host.plugins.inventory import InstalledPluginJson, PluginJson
-from paddock.host.plugins.lifecycle import DisabledPluginJson, EnabledPluginJson
+from paddock.host.plugins.lifecycle import DisabledPluginJson, EnabledPluginJson, GrantStateJson
 from paddock.host.plugins.logs.log_files import LogLineJson, one_of_lines
 from paddock.web.request_context import call_context, is_tenant_operator, request_tenant
 from paddock.web.routing.body_parsers import MAX_GRANTS, parse_grants
@@ -52,6 +52,13 @@ class LogLinesJson(TypedDict):
 
 
 class EnableBody(TypedDict):
+    start: NotRequired[
+        Annotated[
+            bool,
+            "True by default. False: only record that it is enabled. It starts at its first call; a daemon starts it"
+            " by itself unless it is lazy.",
+        ]
+    ]
     grant: NotRequired[
         Annotated[list[str], MemberConstraint(max_items=MAX_GRANTS), "Capabilities that a person has just granted."]
     ]
@@ -90,8 +97,8 @@ class PluginRoutes:
                 "/plugins/{name}/enable",
                 self.enable_plugin,
                 "Enable a plugin and start it",
-                "The state of its process once it runs or has failed. 403 with the `capabilities` if the plugin"
-                " requests more than the tenant granted.",
+                "The state of its process once it runs or has failed, and `warnings`. 403 with the `capabilities` if"
+                " the plugin requests more than the tenant granted.",
                 query=TENANT_PARAM
                 | {
                     "anew": bool_param_spec(
@@ -100,6 +107,16 @@ class PluginRoutes:
                 },
                 request_body=RequestBody(EnableBody, {"grant": ["net:api.example.com:443"]}),
                 error_statuses=(409, 429, 502, 504),
+                access=OPERATOR,
+            ),
+            ApiRoute(
+                "GET",
+                "/plugins/{name}/grant",
+                self.show_grant,
+                "Show what a tenant grants to a plugin",
+                "The capabilities that the plugin requests, those that are missing, and the consent screen.",
+                query=TENANT_PARAM,
+                error_statuses=(502,),
                 access=OPERATOR,
             ),
             ApiRoute(
@@ -153,8 +170,8 @@ class PluginRoutes:
         context = await call_context(self._host, request)
         if is_tenant_operator(context.principal):
             plugin = await self._host.plugins.inventory.show(path_param(request), context.tenant)
-            if not HOST.allows(caller_of(request)):  # other tenants must not learn paths of this machine
-                plugin["source"] = plugin["source"].partition(" /")[0]
+            if not HOST.allows(caller_of(request)):
+                plugin["source"] = _without_path(plugin["source"])
             return JsonResponse(plugin)
         return JsonResponse(await self._host.calls.permitted_plugins.plugin(path_param(request), context))
 
@@ -165,9 +182,18 @@ class PluginRoutes:
             tenant=await request_tenant(self._host, request),
             acknowledged=parse_grants(body),
             anew=bool_param(request, "anew"),
+            start=body.get("start", True),
             by=caller_of(request).principal.id,
         )
         return JsonResponse(enabled)
+
+    async def show_grant(self, request: Request) -> JsonResponse[GrantStateJson]:
+        tenant = await request_tenant(self._host, request)
+        state = await self._host.plugins.lifecycle.grant_state(path_param(request), tenant)
+        if not HOST.allows(caller_of(request)):
+            facts = state["screen"]["facts"]
+            facts["source"] = _without_path(facts["source"])
+        return JsonResponse(state)
 
     async def disable_plugin(self, request: Request) -> JsonResponse[DisabledPluginJson]:
         tenant = await request_tenant(self._host, request)
@@ -206,3 +232,8 @@ class PluginRoutes:
             yield ServerSentEvent({"plugin": name}, "following")  # nothing is missed from here on
             async for notification in following:
                 yield ServerSentEvent(notification, "notification")
+
+
+def _without_path(source: str) -> str:
+    """Return where a plugin came from without a path: other tenants must not learn paths of this machine."""
+    return source.partition(" /")[0]

@@ -10,7 +10,7 @@ from typing import Annotated, NotRequired, TypeAlias, TypedDict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.api.install_json import InstallJson, InstallsJson, install_to_json
+from paddock.api.plugins.install_json import InstallJson, InstallsJson, install_to_json
 from paddock.core.call import Principal
 from paddock.core.errors import Denied, Problem
 from paddock.core.schema_annotations import MemberConstraint
