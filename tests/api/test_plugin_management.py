@@ -34,6 +34,7 @@ def cookies(managed: Peopled) -> dict[str, str]:
 def test_programs_with_a_key_change_nothing(managed: Peopled) -> None:
     for method, path, body in (
         ("PUT", "/plugins/notes/configuration", {"values": {"region": "eu"}}),
+        ("POST", "/plugins/notes/enable", {"grant": ["net:api.example.com:443"]}),
         ("POST", "/plugins/notes/repair", {}),
         ("POST", "/plugins/notes/remove", {"dry_run": True}),
         ("PUT", "/aliases/jot", {"plugin": "notes"}),

@@ -18,7 +18,7 @@ from paddock.host.plugins.inventory import InstalledPluginJson, PluginJson
 from paddock.host.plugins.lifecycle import DisabledPluginJson, EnabledPluginJson, GrantStateJson
 from paddock.host.plugins.logs.log_files import LogLineJson, one_of_lines
 from paddock.web.request_context import call_context, is_tenant_operator, request_tenant
-from paddock.web.routing.body_parsers import MAX_GRANTS, parse_grants
+from paddock.web.routing.body_parsers import MAX_GRANTS, parse_own_grants
 from paddock.web.routing.route import (
     EVENT_STREAM,
     HOST,
@@ -60,7 +60,11 @@ class EnableBody(TypedDict):
         ]
     ]
     grant: NotRequired[
-        Annotated[list[str], MemberConstraint(max_items=MAX_GRANTS), "Capabilities that a person has just granted."]
+        Annotated[
+            list[str],
+            MemberConstraint(max_items=MAX_GRANTS),
+            "Capabilities that a person has just granted. Not for API keys.",
+        ]
     ]
 
 
@@ -180,7 +184,7 @@ class PluginRoutes:
         enabled = await self._host.plugins.lifecycle.enable(
             path_param(request),
             tenant=await request_tenant(self._host, request),
-            acknowledged=parse_grants(body),
+            acknowledged=parse_own_grants(body, caller_of(request).principal),
             anew=bool_param(request, "anew"),
             start=body.get("start", True),
             by=caller_of(request).principal.id,
