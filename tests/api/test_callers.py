@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 
 import pytest
 
@@ -104,6 +105,23 @@ def test_another_tenant_in_the_address_is_as_unknown_as_none(peopled: Peopled) -
             assert theirs.status == nobodys.status == 404, path
             assert without_ids(theirs.body, other) == without_ids(nobodys.body, "nobodys"), path
         assert peopled.ask(who, "GET", f"/calls?tenant={own}").status == 200
+
+
+def test_nothing_that_can_be_read_of_a_tenant_is_shown_to_operators_of_others(peopled: Peopled) -> None:
+    asked = 0
+    for path, verbs in peopled.daemon.ask("GET", "/openapi.json").body["paths"].items():
+        query = [one for one in verbs.get("get", {}).get("parameters", ()) if one["in"] == "query"]
+        if "tenant" not in {one["name"] for one in query}:
+            continue
+        more = "".join(f"&{one['name']}=x" for one in query if one.get("required"))
+        address = re.sub(r"\{\w+\}", "x", path.removeprefix("/api/v1"))
+        for who, other in (("olga", "acme"), ("omar", "default")):
+            theirs, nobodys = (peopled.ask(who, "GET", f"{address}?tenant={name}{more}") for name in (other, "nobodys"))
+            assert theirs.status == nobodys.status, path
+            assert theirs.body["code"].lower() in ("tenant.not_found", "tenant_not_found", "auth.not_for_you"), path
+            assert without_ids(theirs.body, other) == without_ids(nobodys.body, "nobodys"), path
+            asked += 1
+    assert asked > 60
 
 
 def test_members_see_their_own_calls_and_operators_all_of_their_tenant(peopled: Peopled) -> None:

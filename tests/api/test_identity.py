@@ -257,3 +257,24 @@ def test_people_see_and_revoke_their_own_consents_and_no_others(peopled: Peopled
     assert revoked["revoked_at"] is not None
     assert from_browser(peopled, cookies["ann"], "GET", "/consents").body["consents"] == []
     assert from_browser(peopled, cookies["ann"], "GET", "/consents?revoked=1").body["consents"] == [revoked]
+
+
+def test_operators_change_nobody_of_another_tenant_not_even_a_namesake(
+    peopled: Peopled, cookies: dict[str, str]
+) -> None:
+    for who in ("olga", "omar"):
+        from_browser(peopled, cookies[who], "POST", "/people", {"name": "sam", "scopes": ["email:send"]})
+    before = peopled.ask("olga", "GET", "/people/sam").body
+    assert (before["tenant"], before["state"], before["roles"]) == ("default", "enabled", ["member"])
+
+    for method, path, body in (
+        ("POST", "/people/sam/roles", {"remove": ["member"]}),
+        ("POST", "/people/sam/scopes", {"remove": ["email:send"]}),
+        ("POST", "/people/sam/disable", {}),
+        ("DELETE", "/people/sam", None),
+    ):
+        foreign = from_browser(peopled, cookies["omar"], method, f"{path}?tenant=default", body)
+        assert (foreign.status, foreign.body["code"]) == (404, "tenant.not_found")
+        assert from_browser(peopled, cookies["omar"], method, path, body).body["tenant"] == "acme"
+        assert peopled.ask("olga", "GET", "/people/sam").body == before
+    from_browser(peopled, cookies["olga"], "DELETE", "/people/sam")

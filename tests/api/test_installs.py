@@ -8,7 +8,7 @@ from typing import Any
 
 from fixtures.daemons import Daemon, LocalConnection, eventually
 from fixtures.packages import native
-from fixtures.people import Peopled
+from fixtures.people import Peopled, from_browser, signed_in
 
 
 def waiting(served: Daemon, install: str) -> dict[str, Any]:
@@ -73,7 +73,6 @@ def test_a_program_with_the_key_of_an_operator_neither_starts_nor_confirms_nor_c
     ):
         refused = peopled.ask("olga", "POST", path, sent)
         assert (refused.status, refused.body["code"]) == (403, "auth.person_needed")
-    assert peopled.ask("omar", "GET", f"/installs/{one}").body["code"] == "auth.not_for_you"
     peopled.daemon.ask("POST", f"/installs/{one}/cancel")
 
 
@@ -112,3 +111,22 @@ def test_a_program_with_the_key_of_an_operator_grants_nothing_on_the_way_back_to
     refused = peopled.ask("olga", "POST", "/plugins/parrot/rollback", {"grant": ["net:api.example.com:443"]})
 
     assert (refused.status, refused.body["code"]) == (403, "auth.person_needed")
+
+
+def test_an_operator_of_another_tenant_neither_sees_nor_decides_what_is_installed(
+    peopled: Peopled, tmp_path: Path
+) -> None:
+    omar = signed_in(peopled, "omar", "--tenant", "acme")
+    one = peopled.daemon.ask("POST", "/installs", {"source": str(native(tmp_path / "other", "other"))}).body["id"]
+
+    for method, path, body in (
+        ("POST", "/installs", {"source": "pypi:anything"}),
+        ("GET", "/installs", None),
+        ("GET", f"/installs/{one}", None),
+        ("GET", f"/installs/{one}/events", None),
+        ("POST", f"/installs/{one}/confirm", {"digest": "", "signature": ""}),
+        ("POST", f"/installs/{one}/cancel", None),
+    ):
+        refused = from_browser(peopled, omar, method, path, body)
+        assert (refused.status, refused.body["code"]) == (403, "auth.not_for_you"), path
+    peopled.daemon.ask("POST", f"/installs/{one}/cancel")

@@ -10,6 +10,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from paddock.core import errors
+from paddock.core.action import Action
 from paddock.core.error_mapping import error_from_problem, error_to_json, exit_code
 from paddock.core.errors import Category, Invalid, NotFound, PaddockError, Problem
 from paddock.web.routing.error_formats import full_problem
@@ -81,7 +82,8 @@ def every_error() -> list[type[PaddockError]]:
 
 @pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
 def test_an_error_is_the_same_at_both_ends_of_the_socket(kind: type[PaddockError]) -> None:
-    error = kind("it did not work", code="some.code", hint="try this", details={"plugin": "parrot"})
+    action = Action.of("plugin.show", plugin="parrot")
+    error = kind("it did not work", code="some.code", hint="try this", action=action, details={"plugin": "parrot"})
 
     again = error_from_problem(json.loads(json.dumps(full_problem(error, "err_1"))), 500)
 
@@ -90,11 +92,14 @@ def test_an_error_is_the_same_at_both_ends_of_the_socket(kind: type[PaddockError
 
 
 def test_every_mistake_of_a_document_arrives_with_its_place() -> None:
-    error = Invalid("two mistakes", [Problem("a.b", "wrong", "right", "type", 3), Problem("", "empty")])
+    action = Action.of("plugin.show", plugin="parrot")
+    problems = [Problem("a.b", "wrong", "right", "type", 3, action), Problem("", "empty")]
+    error = Invalid("two mistakes", problems, action=action)
 
     again = error_from_problem(json.loads(json.dumps(full_problem(error, "err_1"))), 400)
 
     assert isinstance(again, Invalid)
+    assert error_to_json(again) == error_to_json(error)
     assert again.problems == error.problems
 
 

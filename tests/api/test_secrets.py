@@ -61,3 +61,33 @@ def test_secrets_of_people_and_the_key_of_all_are_changed_at_the_machine_alone(
     assert peopled.daemon.ask("PUT", path, body).body["owner"] == "user:ann"
     assert peopled.daemon.ask("POST", "/secret-key/rotate", {}).body["rotated"] == 1
     assert from_browser(peopled, cookies["olga"], "DELETE", path).body["removed"] is True
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/secrets/api_key", {"value": "hunter2" * 10_000}),
+        ("/secrets/api_key", {"value": ["hunter2"]}),
+        ("/secrets/api_key", {"valeu": "hunter2"}),
+        ("/secrets/api_key", {"value": "hunter2", "ttl": 3}),
+        ("/secrets/No%20Name", {"value": "hunter2"}),
+        ("/secrets/api_key?owner=nobody", {"value": "hunter2"}),
+    ],
+    ids=["too long", "no text", "misspelled", "with more", "malformed name", "unknown owner"],
+)
+def test_no_refusal_repeats_the_value(peopled: Peopled, path: str, body: dict[str, object]) -> None:
+    refused = peopled.daemon.ask("PUT", path, body)
+
+    assert refused.status in (400, 404), refused.body
+    assert "hunter2" not in str(refused.body)
+
+
+def test_whether_the_operator_at_the_machine_has_secrets_is_for_nobody_else_to_see(
+    peopled: Peopled, cookies: dict[str, str]
+) -> None:
+    owner = peopled.daemon.ask("GET", "/me").body["principal"]
+    assert peopled.daemon.ask("PUT", f"/secrets/own?owner={owner}", {"value": "hunter2"}).body["owner"] == owner
+    for method, path in (("GET", "/secrets?"), ("GET", "/secrets/own?"), ("DELETE", "/secrets/own?")):
+        refused = from_browser(peopled, cookies["olga"], method, f"{path}owner={owner}")
+        assert (refused.status, refused.body["code"]) == (404, "person.not_found")
+    assert peopled.daemon.ask("DELETE", f"/secrets/own?owner={owner}").body["removed"] is True

@@ -28,6 +28,19 @@ while not os.path.exists(sys.argv[1] + ".written"):
     time.sleep(0.01)
 """
 
+# Starts several processes, and waits until each has done what it does first. It prints their ids.
+SEVERAL = """
+import os, time
+for _ in range(12):
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        %s
+    os.close(writing)
+    os.read(reading, 1)
+    print(pid)
+"""
+
 
 def is_running(pid: int) -> bool:
     try:
@@ -50,6 +63,19 @@ def test_a_daemon_that_a_program_started_does_not_outlive_it(tmp_path: Path, end
 
     assert ran.stopped == ("timeout" if ending else "")
     assert not is_running(int((tmp_path / "pid.written").read_text()))
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["os.setsid(); os.write(writing, b'.'); time.sleep(600)", "os.execve('/bin/sleep', ['sleep', '600'], {})"],
+    ids=["left the process group", "cleared their environment"],
+)
+def test_of_many_processes_that_a_program_leaves_behind_none_goes_on(first: str) -> None:
+    ran = run_bounded([sys.executable, "-I", "-S", "-c", SEVERAL % first], ENVIRON, ProcessLimits(30))
+
+    left = [int(pid) for pid in ran.output.split()]
+    assert (ran.stopped, len(left)) == ("", 12)
+    assert not any(map(is_running, left))
 
 
 def test_a_program_that_takes_too_long_is_killed_and_its_output_so_far_is_kept() -> None:

@@ -137,14 +137,21 @@ async def test_a_token_brings_nothing_to_who_lost_the_right_to_the_call(office: 
     assert office.done == (["bob"] if approved else [])
 
 
-READS: dict[str, Callable[[Host], Any]] = {
-    "butler.resource:read": lambda host: host.plugins.features.read_resource(
-        "butler", "memo://one", host.operator_context(None)
-    ),
-    "butler.prompt:greet": lambda host: host.plugins.features.get_prompt(
-        "butler", "greet", {"who": "Ann"}, host.operator_context(None)
+READS: dict[str, Callable[[Host, CallContext], Any]] = {
+    "butler.resource:read": lambda host, context: host.plugins.features.read_resource("butler", "memo://one", context),
+    "butler.prompt:greet": lambda host, context: host.plugins.features.get_prompt(
+        "butler", "greet", {"who": "Ann"}, context
     ),
 }
+
+
+def with_butler(folder: Path, asked_about: str) -> Config:
+    """A home with a butler, one kind of whose reads needs approval."""
+    home = Home(folder)
+    home.take(butler(folder / "butler"))
+    home.changing(lambda plugins: enable(plugins, "butler"))
+    Office(folder).rule(ASKS.format(name="reading", callable=asked_about))
+    return Config(home=home.path, start="nothing")
 
 
 @pytest.mark.parametrize("name", READS)
@@ -152,14 +159,10 @@ READS: dict[str, Callable[[Host], Any]] = {
 async def test_a_read_that_waited_for_a_person_is_made_once_they_approve_it(
     tmp_path: Path, name: str, restarted: bool
 ) -> None:
-    home = Home(tmp_path)
-    home.take(butler(tmp_path / "butler"))
-    home.changing(lambda plugins: enable(plugins, "butler"))
-    Office(tmp_path).rule(ASKS.format(name="reading", callable=name))
-    config = Config(home=home.path, start="nothing")
+    config = with_butler(tmp_path, name)
     async with open_host(config) as host:
         with pytest.raises(NeedsApproval) as held:
-            await patiently(READS[name](host))
+            await patiently(READS[name](host, host.operator_context(None)))
         details = held.value.details
         if not restarted:
             await host.approvals.approve(details["approval"], ANN)
@@ -174,11 +177,7 @@ async def test_a_read_that_waited_for_a_person_is_made_once_they_approve_it(
 
 
 async def test_a_document_that_is_gone_by_the_approval_is_not_read(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    home.take(butler(tmp_path / "butler"))
-    home.changing(lambda plugins: enable(plugins, "butler"))
-    Office(tmp_path).rule(ASKS.format(name="reading", callable="butler.resource:read"))
-    async with open_host(Config(home=home.path, start="nothing")) as host:
+    async with open_host(with_butler(tmp_path, "butler.resource:read")) as host:
         with pytest.raises(NeedsApproval) as held:
             await patiently(host.plugins.features.read_resource("butler", "memo://one", host.operator_context(None)))
         await host.plugins.lifecycle.disable("butler")
@@ -186,3 +185,17 @@ async def test_a_document_that_is_gone_by_the_approval_is_not_read(tmp_path: Pat
             with pytest.raises(PaddockError) as refused:
                 await host.approvals.approve(held.value.details["approval"], ANN)
     assert refused.value.error_code == "plugin.not_enabled"
+
+
+@pytest.mark.parametrize("name", READS)
+async def test_a_read_that_waited_for_a_person_is_not_made_for_who_lost_the_right_to_it(
+    tmp_path: Path, name: str
+) -> None:
+    async with open_host(with_butler(tmp_path, name)) as host:
+        with pytest.raises(NeedsApproval) as held:
+            await patiently(READS[name](host, await eve(host, "member")))
+        await host.identity.people.change_rights(ANN, "eve", "roles", take=["member"])
+        await host.approvals.approve(held.value.details["approval"], ANN)
+        ended = await patiently(outcome(host, held.value.details["call_id"]))
+
+    assert (ended["status"], ended["error"]["code"]) == ("failed", "policy_denied")
