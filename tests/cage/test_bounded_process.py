@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cage.daemons import eventually
 
 from paddock.cage.bounded_process import ProcessLimits, run_bounded
 
@@ -75,7 +76,7 @@ def test_of_many_processes_that_a_program_leaves_behind_none_goes_on(first: str)
 
     left = [int(pid) for pid in ran.output.split()]
     assert (ran.stopped, len(left)) == ("", 12)
-    assert not any(map(is_running, left))
+    assert eventually(lambda: not any(map(is_running, left))), "they were killed, and end in a moment"
 
 
 def test_a_program_that_takes_too_long_is_killed_and_its_output_so_far_is_kept() -> None:
