@@ -39,10 +39,6 @@ EXCEPTIONS = {
         "handle.has_slot": "whether the registry counts the call among the running ones",
         "target.entry_template": "a cache, filled by the first call",
     },
-    "host": {
-        "job.outcome": "the state of an installation, kept by the service that runs it",
-        "job.error": "likewise",
-    },
     "mcp_server": {"reply.status": "a response that is being built"},
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from paddock.capabilities.request import MethodCounts
@@ -57,6 +57,10 @@ class CallCancelled(Conflict):
     code = "call.cancelled"
 
 
+def _no_methods() -> MethodCounts:
+    return {}
+
+
 @dataclass(slots=True, eq=False)
 class Invocation:
     """The state of one call. The gate fills it in as the call proceeds.
@@ -70,7 +74,6 @@ class Invocation:
     context: CallContext
     began: float
     resumed_approval: str | None = None  # the approved request with which it goes on
-    _: KW_ONLY
     decision: Decision | None = None
     approval: str | None = None  # the request that it waits for, or the approval that it is made with
     proposed: str | None = None  # the proposal for which the answer was denied
@@ -81,7 +84,7 @@ class Invocation:
     effect: IdempotencyRecord | None = None
     delivery: DeliveryStatus = field(default_factory=DeliveryStatus)
     event_digest: EventDigest | None = None  # of the plugin's events, where there are any and somebody listens
-    tally: MethodCounts = field(default_factory=dict[str, int])  # host methods that the plugin used, with counts
+    tally: MethodCounts = field(default_factory=_no_methods)  # host methods that the plugin used, with counts
     result: Any = None  # until the end of the call is recorded
     finished: bool = False
     status: InvocationStatus = "succeeded"  # this and all below: valid once it is finished

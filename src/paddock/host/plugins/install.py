@@ -20,7 +20,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Busy, HostError, NotFound, PaddockError, clear_tracebacks
+from paddock.core.errors import Busy, HostError, NotFound, PaddockError
 from paddock.core.ids import PrincipalId, new_id
 from paddock.host.plugins.install_job import (
     InstallJob,
@@ -183,14 +183,12 @@ class InstallService:
             except InstallStopped:
                 pass
             except PaddockError as error:
-                job.error = error
+                job.fail(error)
             except Exception as error:
                 _log.error("an installation of %s failed", job.what, exc_info=error)
-                job.error = _unexpected_error(error)
+                job.fail(_unexpected_error(error))
             finally:
                 await asyncio.to_thread(resources.close)
-            if job.error is not None:
-                clear_tracebacks(job.error)
             final_stage = (
                 InstallStage.DONE
                 if job.outcome is not None
@@ -221,7 +219,7 @@ class InstallService:
                 )
         finally:
             await thread.run(lambda _: staged.close())
-        job.outcome = outcome
+        job.succeed(outcome)
         if plan.action is not PlanAction.NOTHING:
             with suppress(PaddockError):  # the install is committed; the reconciler picks it up within seconds
                 await job.run_unless_stopped(self._apply_version_change(outcome.plugin))

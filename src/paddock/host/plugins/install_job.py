@@ -14,7 +14,7 @@ from typing import Any
 
 from paddock.core.call import Principal
 from paddock.core.clock import Clock
-from paddock.core.errors import Conflict, PaddockError
+from paddock.core.errors import Conflict, PaddockError, clear_tracebacks
 from paddock.core.ids import PrincipalId
 from paddock.host.identity.caller import require_interactive_person
 from paddock.plugins.install.consent import InstallConsent
@@ -185,6 +185,15 @@ class InstallJob:
         await asyncio.gather(*pending, return_exceptions=True)
         for future in done:
             future.result()
+
+    def succeed(self, outcome: InstallOutcome) -> None:
+        """Note what was installed; the stage follows when everything is cleaned up."""
+        self.outcome = outcome
+
+    def fail(self, error: PaddockError) -> None:
+        """Note why it failed; the stage follows when everything is cleaned up."""
+        clear_tracebacks(error)
+        self.error = error
 
     def set_stage(self, stage: InstallStage) -> None:
         """Move to a stage and notify watchers."""
