@@ -158,7 +158,7 @@ def test_with_a_second_approver_a_call_says_that_another_has_to_answer_and_is_ta
 
     assert "nobody approves what they asked for" in told
     assert "nobody approves" not in removed
-    assert "another person has to approve it" in waits.err
+    assert f"another person has to approve it; to withdraw it: paddock approval deny {approval}" in waits.err
     assert "approve it:" not in waits.err
     assert '@four_eyes("no")' in refused
     assert f"you withdrew {approval}; the call is not made" in taken_back
@@ -327,6 +327,7 @@ def test_at_a_terminal_always_is_offered_where_a_yes_may_last(caller: Paddock) -
     assert "[a]lways, for this tool" in screen
     assert caller(*ODD).json == {"odd": True}
     (standing,) = caller("approval", "standing", "list", "--json").json["standing"]
+    assert f"to end it: paddock approval standing remove {standing['id']}" in screen
     caller("approval", "standing", "remove", standing["id"])
 
 

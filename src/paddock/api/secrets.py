@@ -145,6 +145,7 @@ class SecretRoutes:
                 query=TENANT_PARAM | _OWNER_PARAM,
                 request_body=RequestBody(SetSecretBody, {"value": "correct horse battery staple"}),
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "DELETE",
@@ -154,6 +155,7 @@ class SecretRoutes:
                 f"The secret that was erased.{_NEEDS_PERSON}",
                 query=TENANT_PARAM | _OWNER_PARAM,
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "POST",

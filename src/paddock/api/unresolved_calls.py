@@ -113,6 +113,7 @@ class UnresolvedCallRoutes:
                 error_statuses=(409,),
                 tag=_TAG,
                 access=OPERATOR,
+                needs_person=True,
             ),
         ]
 

@@ -93,6 +93,7 @@ class ApiKeyRoutes:
                 error_statuses=(409,),
                 tag=_TAG,
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "GET",

@@ -64,6 +64,7 @@ class GroupRoutes:
                 status=201,
                 error_statuses=(409,),
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "GET",
@@ -83,6 +84,7 @@ class GroupRoutes:
                 " signed-in person, not an API key.",
                 query=TENANT_PARAM,
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "PUT",
@@ -92,6 +94,7 @@ class GroupRoutes:
                 "The group. Needs a signed-in person, not an API key.",
                 query=TENANT_PARAM,
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "DELETE",
@@ -101,6 +104,7 @@ class GroupRoutes:
                 "The group. Needs a signed-in person, not an API key.",
                 query=TENANT_PARAM,
                 access=OPERATOR,
+                needs_person=True,
             ),
         ]
 

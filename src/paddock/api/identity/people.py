@@ -136,6 +136,7 @@ class PeopleRoutes:
                 status=201,
                 error_statuses=(409,),
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "GET",
@@ -156,6 +157,7 @@ class PeopleRoutes:
                 query=TENANT_PARAM,
                 error_statuses=(409,),
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "POST",
@@ -167,6 +169,7 @@ class PeopleRoutes:
                 request_body=RequestBody(ChangeRolesBody, {"add": ["approver"]}),
                 error_statuses=(409,),
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "POST",
@@ -177,6 +180,7 @@ class PeopleRoutes:
                 query=TENANT_PARAM,
                 request_body=RequestBody(ChangeScopesBody, {"add": ["email:send"]}),
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "POST",
@@ -187,6 +191,7 @@ class PeopleRoutes:
                 query=TENANT_PARAM,
                 request_body=EMPTY_BODY,
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "POST",
@@ -198,6 +203,7 @@ class PeopleRoutes:
                 request_body=EMPTY_BODY,
                 error_statuses=(409,),
                 access=OPERATOR,
+                needs_person=True,
             ),
         ]
 

@@ -103,6 +103,7 @@ class SignInRoutes:
                 request_body=RequestBody(EndSessionsBody, {"person": "ann"}),
                 tag=_TAG,
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "POST",
@@ -114,6 +115,7 @@ class SignInRoutes:
                 request_body=EMPTY_BODY,
                 tag=_TAG,
                 access=OPERATOR,
+                needs_person=True,
             ),
             ApiRoute(
                 "POST",

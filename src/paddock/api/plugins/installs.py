@@ -103,6 +103,7 @@ class InstallRoutes:
                 status=202,
                 tag=_TAG,
                 access=HOST,
+                needs_person=True,
             ),
             ApiRoute(
                 "GET",
@@ -147,15 +148,17 @@ class InstallRoutes:
                 status=202,
                 tag=_TAG,
                 access=HOST,
+                needs_person=True,
             ),
             ApiRoute(
                 "POST",
                 "/installs/{id}/cancel",
                 self.cancel_install,
                 "Cancel an installation",
-                "The installation. One that was nearly done may still complete.",
+                "The installation. One that was nearly done may still complete. Needs a signed-in person, not an API key.",
                 tag=_TAG,
                 access=HOST,
+                needs_person=True,
             ),
         ]
 

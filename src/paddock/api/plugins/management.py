@@ -83,6 +83,7 @@ class PluginManagementRoutes:
                 request_body=EMPTY_BODY,
                 error_statuses=(409, 502),
                 access=HOST,
+                needs_person=True,
             ),
             ApiRoute(
                 "POST",
@@ -94,6 +95,7 @@ class PluginManagementRoutes:
                 request_body=RequestBody(RemoveBody, {"version": "1.2.0"}),
                 error_statuses=(409,),
                 access=HOST,
+                needs_person=True,
             ),
             ApiRoute(
                 "PUT",
@@ -105,6 +107,7 @@ class PluginManagementRoutes:
                 error_statuses=(409,),
                 tag=_ALIAS_TAG,
                 access=HOST,
+                needs_person=True,
             ),
             ApiRoute(
                 "DELETE",
@@ -116,6 +119,7 @@ class PluginManagementRoutes:
                 media_type="",
                 tag=_ALIAS_TAG,
                 access=HOST,
+                needs_person=True,
             ),
         ]
 

@@ -125,8 +125,8 @@ def _cancelled_call(client: ApiClient, call_id: str) -> dict[str, Any] | None:
 
 
 def _answer_approval(client: ApiClient, request: dict[str, Any], approvals: ApprovalPrompt) -> None:
-    def send(approved: bool, body: Mapping[str, Any]) -> None:
-        client.post(f"/approvals/{request['approval']}/{'approve' if approved else 'deny'}", dict(body))
+    def send(approved: bool, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        return client.post(f"/approvals/{request['approval']}/{'approve' if approved else 'deny'}", dict(body))
 
     approvals.answer(request, send, client.run)
 

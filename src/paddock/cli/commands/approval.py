@@ -199,13 +199,14 @@ def remove_standing(standing_id: str, *, tenant: str, as_json: bool) -> None:
             f" at {removed['revoked_at'][:19]}{by}"
         )
     else:
-        print_message(f"removed the standing approval for {_approval_name(removed)}")
+        print_message(f"{styled('✓', 'green')} removed the standing approval for {_approval_name(removed)}")
 
 
 def _send_verdict(
     approval_id: str, verdict: str, body: dict[str, Any], tenant: str, *, yes: bool, as_json: bool
 ) -> None:
     from paddock.cli.client.api_client import open_client, path_segment
+    from paddock.cli.output.approval_prompt import print_standing_approval
     from paddock.core.error_mapping import error_from_problem
 
     if not yes and not is_interactive():
@@ -230,11 +231,7 @@ def _send_verdict(
         raise click.exceptions.Exit(report_error(error_from_problem(call["error"]), as_json=False))
     if not as_json:
         print_message(f"{styled('✓', 'green')} {_verdict_text(approval, verdict, tenant)}")
-        if approval["standing"]:
-            print_message(
-                "  this is a standing approval; to end it: paddock approval standing remove"
-                f" {approval['standing']}{tenant_option(tenant)}"
-            )
+        print_standing_approval(approval, tenant)
         if call is not None:
             print_json(call["result"])
 

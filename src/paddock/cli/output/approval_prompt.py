@@ -15,9 +15,9 @@ from paddock.core.printable import printable
 
 MAX_PREVIEW_CHARS = 4_000  # of the parameters; the rest is in `paddock approval show --json`
 
-# Sends a verdict: whether it approves, and the request body. Raises Denied where the person may not give it, and
-# Conflict where another answer came first.
-SendVerdict: TypeAlias = Callable[[bool, Mapping[str, Any]], object]
+# Sends a verdict, which is whether it approves and the request body, and returns the request as it is then. Raises
+# Denied where the person may not give it, and Conflict where another answer came first.
+SendVerdict: TypeAlias = Callable[[bool, Mapping[str, Any]], Mapping[str, Any]]
 
 
 class ApprovalPrompt:
@@ -58,13 +58,14 @@ class ApprovalPrompt:
             choice = run(prompt)
             if choice != "later":
                 try:
-                    send(choice != "no", {"scope": "always"} if choice == "always" else {})
+                    answered = send(choice != "no", {"scope": "always"} if choice == "always" else {})
                 except Denied as denied:
                     print_message(f"{styled('not yours to answer:', 'yellow')} {printable(denied.message, 400)}")
                 except Conflict as error:
                     print_message(f"{styled('too late:', 'yellow')} {printable(error.message, 400)}")
                     return
                 else:
+                    print_standing_approval(answered, self.tenant)
                     return
         if self._wait and self._has_daemon:
             approver = "another person" if request.get("four_eyes") else "a person"
@@ -81,25 +82,33 @@ class ApprovalPrompt:
 
 def approval_pending_error(request: Mapping[str, Any], tenant: str, *, has_daemon: bool) -> NeedsApproval:
     """Build the error for a call that is left waiting for approval."""
-    option = tenant_option(tenant)
-    next_step = (
-        f"then: paddock call follow {request['call_id']}{option}"
-        if has_daemon
-        else "makes the call and prints its result"
-    )
+    if has_daemon:
+        follow = f"paddock call follow {request['call_id']}{tenant_option(tenant)}"
+        next_step = f"   # {'once it is approved' if request.get('four_eyes') else 'then'}: {follow}"
+    else:
+        next_step = "" if request.get("four_eyes") else "   # makes the call and prints its result"
     return NeedsApproval(
         f"the call waits for a person: {request['preview']['reason']}",
-        hint=f"{approve_hint(request, tenant)}   # {next_step}",
+        hint=approve_hint(request, tenant) + next_step,
         details={name: value for name, value in request.items() if name != "type"},
     )
 
 
 def approve_hint(request: Mapping[str, Any], tenant: str) -> str:
-    """Return the command that approves a call, and who has to run it."""
-    command = f"paddock approval approve {request['approval']}{tenant_option(tenant)}"
+    """Return the command that approves a call, or withdraws one that another person has to approve."""
+    approval = f"{request['approval']}{tenant_option(tenant)}"
     if request.get("four_eyes"):
-        return f"another person has to approve it; withdraw it: {command}"
-    return f"approve it: {command}"
+        return f"another person has to approve it; to withdraw it: paddock approval deny {approval}"
+    return f"approve it: paddock approval approve {approval}"
+
+
+def print_standing_approval(approval: Mapping[str, Any], tenant: str) -> None:
+    """Print how to end the standing approval that an answer created, if it did."""
+    if approval["standing"]:
+        print_message(
+            "  this is a standing approval; to end it: paddock approval standing remove"
+            f" {approval['standing']}{tenant_option(tenant)}"
+        )
 
 
 def print_preview(preview: Mapping[str, Any], kind: str, *, closed: bool = False, erased: bool = False) -> None:

@@ -51,6 +51,6 @@ def require_interactive_person(principal: Principal) -> Principal:
         raise Denied(
             f"{principal.id} is not a signed-in person, and this needs one",
             code="auth.person_needed",
-            hint="sign in at the console, or use the command line on the machine of the host",
+            hint="sign in at the console, or use the command line or the Unix socket on the machine of the host",
         )
     return principal

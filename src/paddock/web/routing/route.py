@@ -80,6 +80,7 @@ _ACCESS_HINTS = {
     HOST: "use an API key of an operator in the tenant default",
     LOCAL: "send the request to the daemon's Unix socket",
 }
+_PERSON_HINT = "no API key is enough: such an operator signs in at the console, or uses the daemon's Unix socket"
 _ACCESS_ACTIONS = {
     OPERATOR: Action.of("user.role.add", role="operator"),
     HOST: Action.of("apikey.add", role="operator"),
@@ -143,6 +144,7 @@ class ApiRoute:
     prefix: str = API_PREFIX
     allow_impersonation: bool = False  # see `request_context.py`
     access: Access = MEMBER
+    needs_person: bool = False  # whether the handler refuses API keys; the first error says so already
     request_schema: Schema | None = field(init=False, repr=False, compare=False)
     validator: RequestValidator = field(init=False, repr=False, compare=False)
 
@@ -163,8 +165,8 @@ class ApiRoute:
             raise Denied(
                 f"this is for {self.access.value}",
                 code="auth.not_for_you",
-                hint=_ACCESS_HINTS.get(self.access, ""),
-                action=_ACCESS_ACTIONS.get(self.access),
+                hint=_PERSON_HINT if self.needs_person else _ACCESS_HINTS.get(self.access, ""),
+                action=None if self.needs_person else _ACCESS_ACTIONS.get(self.access),
                 details={"who": self.access.name.lower()},
             )
         if not self.allow_impersonation and IMPERSONATE_HEADER in request_headers(request.scope):

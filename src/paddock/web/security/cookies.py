@@ -91,5 +91,6 @@ def _cross_site_error() -> Denied:
     return Denied(
         "nothing says that a page of this host asks for this",
         code="http.cross_site",
-        hint="programs send a key: Authorization: Bearer KEY",
+        hint="with a session cookie, send an Origin header with the address of this host, as in"
+        " Origin: http://127.0.0.1:7433; with an API key, send no cookie",
     )

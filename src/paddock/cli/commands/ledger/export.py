@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from paddock.cli.client.local_store import open_for_read
-from paddock.cli.output.report import output_write_error, print_result
+from paddock.cli.output.report import print_result
+from paddock.core.errors import OperatorError
 from paddock.ledger.chain.chains import require_chain
 from paddock.ledger.chain.checkpoint import checkpoint_file, read_checkpoint_lines
 from paddock.ledger.chain.export import export_chain
@@ -20,7 +21,8 @@ def write_export(file: Path | None, tenant: str) -> tuple[int, int]:
 
     Raises:
         NotFound: there is no such tenant; an existing file is left unchanged.
-        HostError: it cannot be written.
+        OperatorError: the file cannot be written.
+        HostError: stdout cannot.
     """
     with open_for_read() as store:
         database, state = store.plugins.database, store.directories.state
@@ -42,7 +44,11 @@ def _write_private_file(file: Path, lines: Iterable[bytes]) -> int:
         with os.fdopen(descriptor, "wb") as stream:
             return _write_lines(lines, lambda line: stream.writelines((line, b"\n")))
     except OSError as error:
-        raise output_write_error(error) from error
+        raise OperatorError(
+            f"cannot write {file}: {error.strerror}",
+            code="ledger.export_unwritable",
+            hint="name a file in a folder that exists and that you may write to",
+        ) from error
 
 
 def _write_lines(lines: Iterable[bytes], write: Callable[[bytes], object]) -> int:

@@ -79,7 +79,7 @@ def verify(*, tenant: str | None, anchor: tuple[Path, ...], public_key: tuple[Pa
     type=click.Path(path_type=Path),
     required=False,
     metavar="[FILE]",
-    help="The file to create. [default: stdout]",
+    help="The file to create; `-` is stdout. [default: stdout]",
 )
 @chain_tenant_option
 @options.as_json
@@ -87,6 +87,8 @@ def export(file: Path | None, *, tenant: str, as_json: bool) -> None:
     """Export a chain as JSON lines, followed by its checkpoints: everything needed to verify it elsewhere."""
     from paddock.cli.commands.ledger.export import write_export
 
+    if file == Path("-"):
+        file = None
     lines, checkpoints = write_export(file, tenant)
     if file is not None:
         if as_json:

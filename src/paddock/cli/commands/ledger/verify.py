@@ -96,9 +96,8 @@ def print_findings(findings: Sequence[ChainFinding], unsigned: Mapping[str, Any]
         if finding.verdict == "sound" and finding.erased:
             print_result(f"  what {_count_text(finding.erased, 'row')} said of people was erased, as the ledger tells")
         if finding.verdict == "sound" and finding.unsigned:
-            print_result(
-                f"  behind the last checkpoint: {_count_text(finding.unsigned, 'row')}, which nothing outside holds yet"
-            )
+            verb = "is" if finding.unsigned == 1 else "are"
+            print_result(f"  {_count_text(finding.unsigned, 'row')} {verb} not covered by a checkpoint yet")
         if len(finding.keys) > 1:
             print_result(f"  signed with {len(finding.keys)} keys, one after the other: {', '.join(finding.keys)}")
     if unsigned is not None:
