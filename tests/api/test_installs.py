@@ -56,7 +56,7 @@ def test_an_installation_that_is_cancelled_or_whose_client_leaves_changes_nothin
     second = connection.getresponse().headers["content-location"].rpartition("/")[2]
     waiting(served, second)
     connection.close()
-    eventually(lambda: served.ask("GET", f"/installs/{second}").body["stage"] == "given_up", "it goes on")
+    eventually(lambda: served.ask("GET", f"/installs/{second}").body["stage"] == "cancelled", "it goes on")
     assert served.ask("GET", "/plugins/other").status == 404
 
 
@@ -73,6 +73,9 @@ def test_a_program_with_the_key_of_an_operator_neither_starts_nor_confirms_nor_c
     ):
         refused = peopled.ask("olga", "POST", path, sent)
         assert (refused.status, refused.body["code"]) == (403, "auth.person_needed")
+        member = peopled.ask("ann", "POST", path, sent)
+        assert (member.status, member.body["code"]) == (403, "auth.not_for_you")
+        assert "no API key is enough" in member.body["hint"]
     peopled.daemon.ask("POST", f"/installs/{one}/cancel")
 
 

@@ -1,4 +1,4 @@
-"""Taking over MCP servers: keys are sealed among the secrets, and each server is consented to."""
+"""Taking over MCP servers: keys are stored as secrets, and each server is consented to."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ def test_the_command_and_the_names_of_copied_keys_are_told(paddock: Paddock, sou
     said = paddock.quickly("import", file, "--yes", "--json")
 
     assert "Runs the command: node weather.js" in said.err
-    assert "sealed among your secrets: WEATHER_KEY. mcp.json still has what it had" in said.err
+    assert "stored as secrets: WEATHER_KEY. mcp.json still contains them" in said.err
     assert [one["configured"] for one in said.json["imported"]] == [["WEATHER_KEY"], ["TOKEN"]]
     assert_silent(said)
 

@@ -50,4 +50,4 @@ def test_a_daemon_that_knows_the_passphrase_is_not_told_it_again(paddock: Paddoc
         rotated = paddock.on_terminal("secret", "rotate", "--yes", prompt=PROMPT)
     assert PROMPT not in made + rotated
     assert typed.count(PROMPT) == 1 and "hunter2" not in typed
-    assert "2 secrets went under the key" in rotated, "of the webhook, and the one that was typed"
+    assert "2 secrets are encrypted with the key" in rotated, "of the webhook, and the one that was typed"

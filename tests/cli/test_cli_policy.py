@@ -299,14 +299,14 @@ def test_try_knows_what_is_installed_and_who_was_added(paddock: Paddock) -> None
     assert "it offers: native-notes.add_note" in paddock.quickly("policy", "try", "native-notes.ad", code=3).err
 
 
-def test_try_reads_an_installed_agents_whitelist(paddock: Paddock) -> None:
+def test_try_reads_an_installed_agents_allowlist(paddock: Paddock) -> None:
     paddock.quickly("plugin", "install", EXAMPLES / "kernel-switchboard", "--yes")
 
     said = paddock.quickly(
         "policy", "try", "Gone.Astray", "--as", "agent:Switchboard", "--effect", "read_only", "--json"
     )
 
-    assert [rule["id"] for rule in said.json["rules"]] == ["agents-off-their-whitelist"]
+    assert [rule["id"] for rule in said.json["rules"]] == ["agents-off-their-allowlist"]
 
 
 @pytest.mark.parametrize("words", [("--effect", "db_wrte"), ("--tag", "pii_acess"), ("--kind", "agnt")])

@@ -176,7 +176,7 @@ def test_a_passphrase_comes_from_the_file_that_a_setting_names(paddock: Paddock,
     screen = paddock.on_terminal(
         "secret", "rotate", "--to", "file", "--yes", answers=["correct horse"], prompt="(not shown): "
     )
-    assert "2 secrets went under the key" in screen
+    assert "2 secrets are encrypted with the key" in screen
     assert "secrets.key still says" not in screen, "it says nothing of its own"
 
 

@@ -33,7 +33,7 @@ def test_every_rule_says_what_it_does_and_ones_own_come_first() -> None:
     by_id = {one.id: one for one in told}
     assert by_id["members-may-call"].verb == "Allows"
     assert by_id["guests-see-nothing-personal"].verb == "Forbids"
-    assert by_id["agents-off-their-whitelist"].fixed
+    assert by_id["agents-off-their-allowlist"].fixed
 
 
 def test_rules_are_found_by_their_words_and_by_what_they_do() -> None:

@@ -125,7 +125,7 @@ async def test_what_nobody_decides_is_cleared_away(tmp_path: Path) -> None:
         one = begin(within, native(tmp_path / "notes"))
         await one.wait_finished()
 
-        assert (one.stage, one.stop_reason) == (InstallStage.GIVEN_UP, InstallStopReason.EXPIRED)
+        assert (one.stage, one.stop_reason) == (InstallStage.CANCELLED, InstallStopReason.EXPIRED)
         assert staged(within) == []
         assert one.proposal is None
         assert not (tmp_path / "home" / "data" / "plugins" / "notes").exists()
@@ -136,7 +136,7 @@ async def test_a_host_that_closes_leaves_nothing_of_what_waited(tmp_path: Path) 
         one = await reached(begin(within, native(tmp_path / "notes")), InstallStage.WAITING)
         assert staged(within)
 
-    assert (one.stage, one.stop_reason) == (InstallStage.GIVEN_UP, InstallStopReason.CLOSING)
+    assert (one.stage, one.stop_reason) == (InstallStage.CANCELLED, InstallStopReason.CLOSING)
     assert staged(within) == []
 
 

@@ -45,10 +45,10 @@ def test_nobody_gets_a_plugin_to_act_whose_kind_does_not_act(kind: str, effect: 
     assert isinstance(POLICY.decide(build_call_request(everything, thing("it", effect, kind=kind))), Deny)
 
 
-def test_an_agent_is_denied_what_is_not_on_its_whitelist_whatever_roles_it_has() -> None:
+def test_an_agent_is_denied_what_is_not_on_its_allowlist_whatever_roles_it_has() -> None:
     agent = PolicyPrincipal("Agent", "agent:x", "default", frozenset({"operator"}), may_call=frozenset({"notes.list"}))
 
-    assert POLICY.decide(build_call_request(agent, thing("notes.add"))).policies == ("agents-off-their-whitelist",)
+    assert POLICY.decide(build_call_request(agent, thing("notes.add"))).policies == ("agents-off-their-allowlist",)
 
 
 @pytest.mark.req("S-34", "the stricter decides")

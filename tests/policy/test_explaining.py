@@ -91,10 +91,10 @@ def test_a_missing_consent_is_found_and_that_a_person_would_still_be_asked() -> 
     ]
 
 
-def test_an_agents_whitelist_is_found() -> None:
+def test_an_agents_allowlist_is_found() -> None:
     agent = PolicyPrincipal("Agent", "agent:x", "default")
 
-    assert ways(agent, thing()) == [("it stood on the whitelist of agent:x", "allowed")]
+    assert ways(agent, thing()) == [("it were on the allowlist of agent:x", "allowed")]
 
 
 def test_a_missing_approval_is_told() -> None:

@@ -130,7 +130,7 @@ def test_asking_others_in_a_question_to_the_person_the_call_is_for_is_a_mistake(
     assert [one.message for one in found] == [f"{more.partition('(')[0]} has no effect on a {kind}"]
 
 
-@pytest.mark.parametrize("name", ["agents-off-their-whitelist", "agents-never-act-alone"])
+@pytest.mark.parametrize("name", ["agents-off-their-allowlist", "agents-never-act-alone"])
 def test_what_holds_agents_cannot_be_replaced(name: str) -> None:
     with pytest.raises(Invalid) as refused:
         policy_of(rule(name, f"permit({CALL})"), shipped=True)

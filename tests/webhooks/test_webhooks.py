@@ -288,7 +288,7 @@ def test_private_addresses_are_refused_unless_the_settings_name_them_and_no_redi
     named = strict.quickly("webhook", "add", receiver.url(host="localhost"), "--json").json["id"]
     said = strict("webhook", "test", named, "--json", code=1).error
     assert said["details"]["reason"] == "not_allowed", "a name that leads to one is refused when it is looked up"
-    assert "events.private_receivers, and start the daemon anew" in said["hint"]
+    assert "in config.toml, as in [events] private_receivers" in said["hint"]
     another = Paddock(tmp_path / "home", more=QUICK | {"PADDOCK_EVENTS_PRIVATE_RECEIVERS": "127.0.0.1:1"})
     assert another.quickly("webhook", "add", receiver.url(), "--json", code=5).error["code"] == "webhook.not_allowed"
 

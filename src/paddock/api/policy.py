@@ -56,7 +56,7 @@ class PolicyTryBody(TypedDict):
     flags: NotRequired[Annotated[_Words, "Suspicious-text flags of the callable, instead of the detected ones."]]
     kind: NotRequired[Annotated[_Name, "The kind of its plugin."]]
     consented: NotRequired[Annotated[bool, "Whether the caller consented to it."]]
-    whitelisted: NotRequired[Annotated[bool, "Whether it is on the agent's allowlist."]]
+    allowlisted: NotRequired[Annotated[bool, "Whether it is on the agent's allowlist."]]
     background: NotRequired[Annotated[bool, "Whether it is a call in the background."]]
 
 
@@ -123,7 +123,7 @@ class PolicyRoutes:
             flags=tuple(body.get("flags", ())),
             kind=body.get("kind", ""),
             consented=body.get("consented", False),
-            whitelisted=body.get("whitelisted", False),
+            allowlisted=body.get("allowlisted", False),
             background=body.get("background", False),
         )
         tried = await self._host.policy.rules.try_call(principal, call)

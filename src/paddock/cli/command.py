@@ -18,7 +18,11 @@ class PaddockCommand(click.Command):
         self.examples = tuple(examples)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # click's parser leaves it out, and the message names the command's help
+            raise
         for parameter in self.params:
             if parameter.type is click.STRING:
                 _require_utf8(ctx, parameter, ctx.params.get(parameter.name or ""))

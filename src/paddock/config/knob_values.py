@@ -128,7 +128,7 @@ def apply_knob_update(manifest: Manifest, stored: Mapping[str, Any], update: Kno
     remaining = {name: value for name, value in stored.items() if name not in replaced}
     problems += _schema_problems(manifest, {**fit_knob_values(manifest, remaining).values, **new}, update, problems)
     if problems:
-        raise Invalid(f"these are no values for the knobs of {manifest.name}", problems, code="knobs.invalid")
+        raise Invalid(f"invalid values for the knobs of {manifest.name}", problems, code="knobs.invalid")
     return dict(sorted({**remaining, **new}.items()))
 
 

@@ -88,7 +88,7 @@ def parse_field_value(schema: Schema, field: PluginField, text: str, *, variable
     typed.
 
     Raises:
-        Invalid: It does not fit what the plugin declares. Never repeats the typed text: it may be a secret.
+        Invalid: It does not fit what the plugin declares. Never repeats the typed text of a secret field.
     """
     if field.takes_text and is_reference(text) and (variables or text.startswith(_SECRET_REFERENCE_START)):
         return text
@@ -96,11 +96,23 @@ def parse_field_value(schema: Schema, field: PluginField, text: str, *, variable
     for value in _interpretations(text, takes_text=field.takes_text):
         if not _holds_null(value) and validator.is_valid({field.name: value}):
             return _escape_references(value)
+    expected = Problem(printable(field.name), f"expected {printable(field.in_words, 300)}", code="config.type")
     raise Invalid(
         f"the value does not fit what the plugin declares for {printable(field.name)}",
-        [Problem(printable(field.name), f"expected {printable(field.in_words, 300)}", code="config.type")],
+        _violated_constraints(validator, field, text) or [expected],
         code="config.plugin_invalid",
     )
+
+
+def _violated_constraints(validator: CompiledSchema, field: PluginField, text: str) -> list[Problem]:
+    """The problems of a text that has the right type, such as a number that is too small; none of a secret field."""
+    if field.secret or field.choices:
+        return []
+    for value in _interpretations(text, takes_text=field.takes_text):
+        problems = validator.errors({field.name: value})
+        if not any(problem.code == "type" for problem in problems):
+            return problems
+    return []
 
 
 def prepare_for_file(schema: Schema, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:

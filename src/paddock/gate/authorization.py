@@ -292,7 +292,7 @@ class ProposalChecker:
 
     def first_denied(self, agent: CallTarget, result: Any) -> tuple[str, Deny] | None:
         """The first that the agent may not propose, and why; None where its answer proposes nothing beyond its
-        whitelist."""
+        allowlist."""
         manifest = agent.manifest
         subject = _agent_subject(manifest, agent.key.tenant)
         for name in dict.fromkeys(proposed_callables(manifest, result)):
@@ -318,7 +318,7 @@ class ProposalChecker:
         try:
             return self.catalogue_of(tenant).find(name).policy_resource
         except PaddockError:
-            return CallableTarget(name, name)  # nothing that could be called; the whitelist counts all the same
+            return CallableTarget(name, name)  # nothing that could be called; the allowlist counts all the same
 
 
 def _agent_subject(manifest: Manifest, tenant: Tenant) -> PolicyPrincipal:

@@ -47,7 +47,7 @@ def consent_sections(manifest: Manifest) -> list[ConsentSection]:
     sections = [
         ConsentSection("How it behaves", tuple(_behaviour_lines(manifest.behaviour))) if manifest.behaviour else None,
         _program_section(manifest),
-        ConsentSection("What of yours it uses", tuple(_data_lines(manifest))),
+        ConsentSection("Which of your data it uses", tuple(_data_lines(manifest))),
         ConsentSection("What its calls may do", tuple(_effect_lines(manifest)), tuple(_alarming_effects(manifest))),
         _capability_section(manifest),
         ConsentSection("What it offers", tuple(_offer_lines(manifest))),

@@ -201,7 +201,7 @@ def _variations(rules: RuleSet, request: PolicyRequest) -> Iterator[_Variation]:
         yield _Variation(text, dataclasses.replace(request, principal=consenting))
     if principal.type == "Agent" and target.name not in principal.may_call:
         listed = dataclasses.replace(principal, may_call=principal.may_call | {target.name})
-        yield _Variation(f"it stood on the whitelist of {who}", dataclasses.replace(request, principal=listed))
+        yield _Variation(f"it were on the allowlist of {who}", dataclasses.replace(request, principal=listed))
     yield from _target_variations(rules, request, target)
 
 

@@ -68,8 +68,8 @@ def decide_retry(
 
 
 _PRIVATE_ADDRESS_HINT: Final = (
-    "it leads to an address that is not public; name that in events.private_receivers, and start the daemon anew:"
-    " it reads its settings when it starts"
+    "it leads to an address that is not public; allow that in config.toml, as in"
+    ' [events] private_receivers = ["127.0.0.1:5678"], and restart the daemon'
 )
 _TIMEOUT_HINT: Final = "nothing came back in time; see whether it runs and can be reached from here"
 

@@ -88,9 +88,10 @@ class ReceiverDestinations(WebEgressPolicy):
 def receiver_not_allowed_error(destination: str) -> Denied:
     """Build the error for a private address or a port outside the web's."""
     return Denied(
-        f"{destination} is none that webhooks may be sent to",
+        f"webhooks may not be sent to {destination}",
         code="webhook.not_allowed",
-        hint="give a public host; a private address has to be named in the setting events.private_receivers",
+        hint="give a public host, or allow a private address in config.toml, as in"
+        ' [events] private_receivers = ["127.0.0.1:5678"], and restart the daemon',
     )
 
 

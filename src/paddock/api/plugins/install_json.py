@@ -72,7 +72,7 @@ class InstallJson(TypedDict):
     expires_at: Annotated[DateTime | None, "Until when it waits for consent."]
     outcome: Annotated[InstallOutcomeJson | None, "Once it is done."]
     error: Annotated[ErrorJson | None, "Why it failed."]
-    stop_reason: Annotated[InstallStopReason | None, "Why it was given up."]
+    stop_reason: Annotated[InstallStopReason | None, "Why it was cancelled."]
 
 
 class InstallsJson(TypedDict):
@@ -102,7 +102,7 @@ def install_to_json(job: InstallJob) -> InstallJson:
             "unset": list(outcome.unset),
         },
         "error": error_to_json(job.error) if job.error else None,
-        "stop_reason": job.stop_reason if job.stage is InstallStage.GIVEN_UP else None,
+        "stop_reason": job.stop_reason if job.stage is InstallStage.CANCELLED else None,
     }
 
 

@@ -56,8 +56,8 @@ class FollowedInstall:
         raise HostError("the daemon went away before the installation ended", code="daemon.lost")
 
     def _raise_failure(self, install: Mapping[str, Any]) -> None:
-        if install["stage"] == "given_up":
-            raise Conflict(_STOP_TEXTS[install["stop_reason"]], code="install.given_up", hint="run the command again")
+        if install["stage"] == "cancelled":
+            raise Conflict(_STOP_TEXTS[install["stop_reason"]], code="install.cancelled", hint="run the command again")
         if install["stage"] == "failed":
             error = error_from_problem(install["error"])
             if error.error_code == "internal" and not self._client.has_daemon:

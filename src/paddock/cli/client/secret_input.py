@@ -64,7 +64,8 @@ def warn_about_store_log(log: Path | str | None) -> None:
     """Print that the store's log still contains the old value of a secret."""
     if log is not None:
         print_message(
-            f"  {log} holds what was sealed until whoever reads there now is done; rotate, to have it open nowhere"
+            f"  {log} still holds the old value, encrypted, until all readers of the database are done;"
+            " to make it unreadable now: paddock secret rotate"
         )
 
 

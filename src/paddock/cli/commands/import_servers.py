@@ -250,9 +250,7 @@ def _report_copied_secrets(result: dict[str, Any], server: ImportedServer, path:
     if copied and result["action"] in ("installed", "upgraded"):
         result["configured"] = copied
         names = printable(", ".join(copied), 400)
-        print_message(
-            f"  {styled('→', 'dim')} sealed among your secrets: {names}. {printable(path.name)} still has what it had"
-        )
+        print_message(f"  {styled('→', 'dim')} stored as secrets: {names}. {printable(path.name)} still contains them")
 
 
 def _print_summary(results: Sequence[dict[str, Any]]) -> None:

@@ -69,7 +69,7 @@ def open_existing_store(directories: Directories, settings: Settings) -> Generat
 @click.option("--role", multiple=True, help="An additional role of the caller; may be repeated.")
 @click.option("--group", multiple=True, help="An additional group of the caller; may be repeated.")
 @click.option("--consent", is_flag=True, help="Assume that the caller consented.")
-@click.option("--whitelisted", is_flag=True, help="Assume that the callable is on the agent's allowlist.")
+@click.option("--allowlisted", is_flag=True, help="Assume that the callable is on the agent's allowlist.")
 @click.option(
     "--effect", multiple=True, help="An effect of the callable, instead of the declared ones; may be repeated."
 )
@@ -89,7 +89,7 @@ def try_(
     role: tuple[str, ...],
     group: tuple[str, ...],
     consent: bool,
-    whitelisted: bool,
+    allowlisted: bool,
     effect: tuple[str, ...],
     tag: tuple[str, ...],
     flag: tuple[str, ...],
@@ -113,7 +113,7 @@ def try_(
         "flags": flag,
         "kind": kind,
         "consented": consent,
-        "whitelisted": whitelisted,
+        "allowlisted": allowlisted,
         "background": background,
     }
     tenant = parse_principal_name(who).tenant if who and not who.startswith("role:") else DEFAULT_TENANT

@@ -136,14 +136,14 @@ def rotate(*, to: str | None, yes: bool, as_json: bool) -> None:
     if to is not None and to not in ("file", "keyring", "credential", "passphrase"):
         raise click.BadParameter("choose file, keyring, credential or passphrase", param_hint="--to")
     confirm(
-        "Put all secrets under a new key? Copies of the database that were made before open nowhere then.",
+        "Encrypt all secrets with a new key? Secrets in older copies of the database can then no longer be read.",
         yes=yes,
         retype="paddock secret rotate" + (f" --to {to}" if to else ""),
     )
     with open_client(asks_passphrase=True) as client:
         rotation = client.post("/secret-key/rotate", {"to": to} if to else {}, timeout_s=None)
     rotated, key_id, setting = rotation["rotated"], rotation["key_id"], rotation["key_setting"]
-    message = f"{'1 secret' if rotated == 1 else f'{rotated} secrets'} went under the key {key_id}"
+    message = f"{'1 secret is' if rotated == 1 else f'{rotated} secrets are'} encrypted with the key {key_id}"
     if key_id is None:
         message = "there are no secrets yet, and no key"
     elif rotation["resumed"]:

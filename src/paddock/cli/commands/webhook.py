@@ -216,7 +216,7 @@ def list_dead_letters(webhook: str, *, count: int, after: int, tenant: str, as_j
                 print_message(f"  {reason}: {hint}")
         print_message(f"  try them again: paddock webhook dead-letter retry {webhook} --all{tenant_option(tenant)}")
     else:
-        print_message("it took everything so far")
+        print_message("no undelivered events")
 
 
 @dead_letter.command(

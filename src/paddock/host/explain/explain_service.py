@@ -111,14 +111,14 @@ class Explainer:
         policy: The rules in force now.
         now: The time.
         served: Returns the served callable of a full name; None falls back to the installed one.
-        whitelist: Returns the allowlist of a served agent; None falls back to the installed one's.
+        allowlist: Returns the allowlist of a served agent; None falls back to the installed one's.
     """
 
     store: PluginStore
     policy: Policy
     now: datetime
     served: Callable[[str], CallableTarget | None] = _serve_nothing
-    whitelist: Callable[[str], tuple[str, ...] | None] = _serve_nothing
+    allowlist: Callable[[str], tuple[str, ...] | None] = _serve_nothing
 
     def explain(self, name: str, by: Principal) -> list[DecisionExplanation]:
         """Explain every decision that the id names: a request may have several.
@@ -217,7 +217,7 @@ class Explainer:
 
     def _current_principal(self, name: str, tenant: str) -> PolicyPrincipal:
         principal = self.store.database.read(lambda tx: current_principal(tx, name, tenant, self.now))
-        allowlist = self.whitelist(name.partition(":")[2]) if principal.type == "Agent" else None
+        allowlist = self.allowlist(name.partition(":")[2]) if principal.type == "Agent" else None
         return principal if allowlist is None else replace(principal, may_call=frozenset(allowlist))
 
     def _proposed_target(self, name: str) -> CallableTarget:

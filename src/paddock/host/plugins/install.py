@@ -194,7 +194,7 @@ class InstallService:
                 if job.outcome is not None
                 else InstallStage.FAILED
                 if job.error is not None
-                else InstallStage.GIVEN_UP
+                else InstallStage.CANCELLED
             )
             job.set_stage(final_stage)
 

@@ -32,10 +32,10 @@ class InstallStage(StrEnum):
     CHANGING = "changing"  # committing to the store
     DONE = "done"
     FAILED = "failed"
-    GIVEN_UP = "given_up"
+    CANCELLED = "cancelled"  # by a person, by its deadline, or by the end of the host
 
 
-FINAL_STAGES = frozenset({InstallStage.DONE, InstallStage.FAILED, InstallStage.GIVEN_UP})
+FINAL_STAGES = frozenset({InstallStage.DONE, InstallStage.FAILED, InstallStage.CANCELLED})
 
 
 class InstallStopReason(StrEnum):

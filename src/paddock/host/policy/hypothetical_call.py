@@ -37,7 +37,7 @@ class HypotheticalCall:
         roles, groups: Additional ones of the principal.
         effects, tags, flags, kind: Replace those that the callable declares.
         consented: As if the principal had consented to it.
-        whitelisted: As if it were on the agent's allowlist.
+        allowlisted: As if it were on the agent's allowlist.
         background: As if nobody waited for it.
     """
 
@@ -50,7 +50,7 @@ class HypotheticalCall:
     flags: tuple[str, ...] = ()
     kind: str = ""
     consented: bool = False
-    whitelisted: bool = False
+    allowlisted: bool = False
     background: bool = False
 
 
@@ -96,7 +96,7 @@ def decide_hypothetical(
         roles=principal.roles.union(call.roles),
         groups=principal.groups.union(call.groups),
         consents=principal.consents.union([target.name] if call.consented else []),
-        may_call=principal.may_call.union([target.name] if call.whitelisted else []),
+        may_call=principal.may_call.union([target.name] if call.allowlisted else []),
     )
     request = build_call_request(principal, target, CallEnvironment(background=call.background))
     return HypotheticalDecision(explain(policy, request, described=described), principal, target, found is not None)

@@ -48,7 +48,7 @@ def _find_removable(tx: Transaction, name: str, force: bool) -> PluginRow:
         raise Conflict(
             f"{plugin.name} is pinned to {plugin.pinned_version}",
             code="plugin.pinned",
-            hint="--force removes a pinned plugin",
+            action=Action.of("plugin.remove_pinned", plugin=plugin.name),
         )
     return plugin
 
@@ -103,7 +103,9 @@ def uninstall_version(store: PluginStore, name: str, version: str, *, force: boo
             raise version_not_found_error(tx, plugin, version)
         if version == plugin.pinned_version and not force:
             raise Conflict(
-                f"{plugin.name} is pinned to {version}", code="plugin.pinned", hint="--force removes a pinned version"
+                f"{plugin.name} is pinned to {version}",
+                code="plugin.pinned",
+                action=Action.of("plugin.remove_pinned", plugin=plugin.name, version=version),
             )
         if version == plugin.default_version:
             has_others = len(versions_of(tx, plugin.name)) > 1

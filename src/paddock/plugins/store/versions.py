@@ -124,10 +124,12 @@ def find_rollback_target(
             if version == plugin.default_version:
                 raise Conflict(f"{plugin.name} {version} is already in use", code="plugin.in_use")
             if version is None:
+                later = next((row.version for row in versions_of(tx, plugin.name) if row.superseded_at), "")
                 raise NotFound(
                     f"there is no version of {plugin.name} before {plugin.default_version} to go back to",
                     code="plugin.no_such_version",
                     hint=_installed_versions_text(tx, plugin),
+                    action=Action.of("plugin.rollback", plugin=plugin.name, version=later) if later else None,
                 )
             raise version_not_found_error(tx, plugin, version)
         return current, target, granted_capabilities(find_grant(tx, store.tenant, plugin.name))

@@ -175,7 +175,7 @@ class InstallPages:
         await _wait_past_stage(_INSTALL_WAIT_S, job, job.stage)
         return (
             redirect_with_flash("/plugins", "install_cancelled")
-            if job.stage is InstallStage.GIVEN_UP
+            if job.stage is InstallStage.CANCELLED
             else RedirectResponse(_job_path(job), 303)
         )
 

@@ -91,7 +91,7 @@ def parse_hypothetical_call(request: Request) -> HypotheticalCall:
         roles=list_param("role"),
         effects=list_param("effect"),
         consented="consented" in query,
-        whitelisted="whitelisted" in query,
+        allowlisted="allowlisted" in query,
         background="background" in query,
     )
 

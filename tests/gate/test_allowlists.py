@@ -1,4 +1,4 @@
-"""Agents keep to their whitelists, in what they call and in what they propose. On a whole host."""
+"""Agents keep to their allowlists, in what they call and in what they propose. On a whole host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from paddock.plugins.manage.enable import enable
 
 PLANNER = Principal(PrincipalId("agent:planner"), kind="agent")
 STRANGER = Principal(PrincipalId("agent:stranger"), kind="agent")
-OFF_THE_LIST = "This is not on the agent's whitelist."
+OFF_THE_LIST = "This is not on the agent's allowlist."
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def explained(host: Host, call: str) -> str:
     return "\n".join(explanation_lines(story.to_value()))
 
 
-async def test_an_agent_calls_what_is_on_its_whitelist_and_nothing_else(office: Office) -> None:
+async def test_an_agent_calls_what_is_on_its_allowlist_and_nothing_else(office: Office) -> None:
     async with office.open() as host:
         await with_planner(host)
         assert await host.call("mail.look", {}, context=made_by(PLANNER)) == {"done": "look"}
@@ -54,14 +54,14 @@ async def test_an_agent_calls_what_is_on_its_whitelist_and_nothing_else(office: 
 
     assert (off_it.value.error_code, off_it.value.details["policies"]) == (
         "policy_denied",
-        ["agents-off-their-whitelist"],
+        ["agents-off-their-allowlist"],
     )
     assert OFF_THE_LIST in off_it.value.message
     assert OFF_THE_LIST in told
     assert office.done == ["look"]
 
 
-@pytest.mark.req("K-05", "off the whitelist")
+@pytest.mark.req("K-05", "off the allowlist")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -90,7 +90,7 @@ async def test_an_agent_calls_what_is_on_its_whitelist_and_nothing_else(office: 
         pytest.param({"required_actions": [{"operator": "mail.look"}] * 5000 + [{"operator": "mail.note"}]}, id="late"),
     ],
 )
-async def test_a_proposal_off_the_whitelist_is_denied_whatever_it_is_wrapped_in(office: Office, answer: Any) -> None:
+async def test_a_proposal_off_the_allowlist_is_denied_whatever_it_is_wrapped_in(office: Office, answer: Any) -> None:
     async with office.open() as host:
         await with_planner(host, answer)
         with pytest.raises(Denied) as denied:
@@ -98,10 +98,10 @@ async def test_a_proposal_off_the_whitelist_is_denied_whatever_it_is_wrapped_in(
         told = await explained(host, denied.value.details["call_id"])
 
     assert denied.value.error_code == "policy_denied"
-    assert denied.value.details["policies"] == ["agents-off-their-whitelist"]
+    assert denied.value.details["policies"] == ["agents-off-their-allowlist"]
     assert OFF_THE_LIST in told
     (entry,) = office.calls()
-    assert (entry["status"], entry["decision"], entry["policies"]) == ("denied", "deny", ["agents-off-their-whitelist"])
+    assert (entry["status"], entry["decision"], entry["policies"]) == ("denied", "deny", ["agents-off-their-allowlist"])
 
 
 async def test_a_denied_proposal_is_explained_as_one_with_what_would_have_allowed_it(office: Office) -> None:
@@ -113,25 +113,25 @@ async def test_a_denied_proposal_is_explained_as_one_with_what_would_have_allowe
         told, (story,) = await explained(host, call), await host.policy.explanations.explain(call, ANN)
 
     assert "Its answer proposed mail.note." in told
-    assert "it would have been allowed if it stood on the whitelist of agent:planner" in told
+    assert "it would have been allowed if it were on the allowlist of agent:planner" in told
     assert "Today" not in told
     value: Any = story.to_value()
     assert value["proposed"] == "mail.note"
     assert value["today"]["what"] == "propose mail.note"
 
 
-async def test_what_an_agent_may_not_call_is_explained_by_its_own_whitelist(office: Office) -> None:
+async def test_what_an_agent_may_not_call_is_explained_by_its_own_allowlist(office: Office) -> None:
     async with office.open() as host:
         await with_planner(host)
         with pytest.raises(Denied) as denied:
             await host.call("mail.note", {}, context=made_by(PLANNER))
         told = await explained(host, denied.value.details["call_id"])
 
-    assert "a person would have been asked if it stood on the whitelist of agent:planner" in told
+    assert "a person would have been asked if it were on the allowlist of agent:planner" in told
 
 
-@pytest.mark.req("K-05", "off the whitelist")
-async def test_a_proposal_on_the_whitelist_is_given_back_as_it_is_and_nothing_of_it_is_done(office: Office) -> None:
+@pytest.mark.req("K-05", "off the allowlist")
+async def test_a_proposal_on_the_allowlist_is_given_back_as_it_is_and_nothing_of_it_is_done(office: Office) -> None:
     plan = {
         "required_actions": [{"operator": "mail.send", "payload": {"to": "bob", "action": "greet"}}],
         "proposed_plan": {"steps": [{"step_id": "s1", "action": "mail.look", "gate": "none", "steps": None}]},
@@ -175,7 +175,7 @@ for line in sys.stdin:
 """
 
 
-async def test_an_agent_that_is_a_server_keeps_to_its_whitelist_in_data_and_in_text(tmp_path: Path) -> None:
+async def test_an_agent_that_is_a_server_keeps_to_its_allowlist_in_data_and_in_text(tmp_path: Path) -> None:
     home = Home(tmp_path)
     write_file(tmp_path / "planner" / "main.py", SERVER)
     about = {"paddock": 1, "name": "planner", "version": "1.0.0", "description": "Plans", "kind": "agent"}
