@@ -169,7 +169,7 @@ async def test_an_export_is_verified_by_somebody_who_has_nothing_else(
     assert (said["entries"], said["checkpoints"]) == (6, 2)
     assert paddock.quickly("ledger", "export").out == file.read_text()
     assert paddock.quickly("ledger", "export", "-").out == file.read_text()
-    unwritable = paddock.quickly("ledger", "export", tmp_path / "absent" / "ledger.jsonl", code=3).err
+    unwritable = paddock.quickly("ledger", "export", tmp_path / "absent" / "ledger.jsonl", code=6).err
     assert f"cannot write {tmp_path}/absent/ledger.jsonl: No such file or directory" in unwritable
     assert run_example(file, "--key", told.key) == 0
     file.write_text(file.read_text().replace("req_3", "req_4"))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.gate.test_governed_calls import ANN, Office, made_by
 from tests.gate.test_allowlists import with_planner
+from tests.gate.test_governed_calls import ANN, Office, made_by
 from tests.host.conftest import Home
 
 from fixtures.packages import write_file, write_json

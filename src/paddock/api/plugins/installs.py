@@ -155,7 +155,8 @@ class InstallRoutes:
                 "/installs/{id}/cancel",
                 self.cancel_install,
                 "Cancel an installation",
-                "The installation. One that was nearly done may still complete. Needs a signed-in person, not an API key.",
+                "The installation. One that was nearly done may still complete. Needs a signed-in person, not an API"
+                " key.",
                 tag=_TAG,
                 access=HOST,
                 needs_person=True,
