@@ -11,7 +11,7 @@ from paddock.webhooks.retry import failure_hint
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("not_allowed", "events.private_receivers"),
+        ("not_allowed", "private_receivers"),
         (REFUSED, "the connection was refused"),
         (UNRESOLVED, "name"),
         (UNREACHABLE, "no route"),
