@@ -8,6 +8,7 @@ import pytest
 
 from fixtures.packages import native
 from fixtures.people import Peopled, from_browser, signed_in
+from fixtures.tuner import tuner
 
 SCHEMA = {
     "type": "object",
@@ -83,6 +84,29 @@ def test_a_tenant_is_shown_what_it_would_grant_without_paths_of_this_machine(man
     ours = managed.daemon.ask("GET", "/plugins/notes/grant").body
     assert (ours["granted_before"], ours["missing"]) == (True, [])
     assert Path(ours["screen"]["facts"]["source"].removeprefix("directory ")).is_absolute()
+
+
+def test_a_running_plugin_that_loses_a_required_value_is_stopped_until_it_is_set_again(
+    peopled: Peopled, tmp_path: Path
+) -> None:
+    schema = {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]}
+    served, path = peopled.daemon, "/plugins/needy/configuration"
+    package = tuner(tmp_path / "needy", name="needy", system_config_schema=schema)
+    served.paddock.quickly("plugin", "install", package, "--yes")
+    served.ask("PUT", path, {"values": {"token": "hunter2"}})
+    assert served.ask("POST", "/plugins/needy/enable", {}).body["state"] == "running"
+
+    assert served.ask("PUT", path, {"forget": ["token"]}).body["missing"] == ["token"]
+    assert served.ask("GET", "/plugins/needy").body["runtime"]["state"] == "failed"
+    assert served.ask("PUT", path, {"values": {"token": "hunter3"}}).body["missing"] == []
+    assert served.ask("GET", "/plugins/needy").body["runtime"]["state"] == "running"
+
+    knob = served.ask("GET", f"{path}?field=turns")
+    assert (knob.status, knob.body["code"], knob.body["action"]) == (
+        404,
+        "config.no_such_field",
+        {"kind": "plugin.knob", "arguments": {"plugin": "needy", "knob": "turns"}},
+    )
 
 
 def test_a_plugin_is_enabled_without_being_started(managed: Peopled) -> None:

@@ -190,6 +190,9 @@ def test_fields_are_listed_without_their_values_and_forgotten_on_request(weather
 
 
 def test_what_cannot_be_set_is_said(weather: Paddock, source: Path) -> None:
+    small = configure(weather, "weather", "port", stdin="0", code=6).err
+    assert "0 is less than 1" in small
+    assert "use 1 or more" in small
     assert "did you mean api_key?" in configure(weather, "weather", "api_kee", stdin="x", code=3).err
     configure(weather, "absent", "api_key", stdin="x", code=3)
     assert configure(weather, "weather", "installed", "--json", stdin="x", code=3).error["code"] == (

@@ -88,7 +88,7 @@ def parse_field_value(schema: Schema, field: PluginField, text: str, *, variable
     typed.
 
     Raises:
-        Invalid: It does not fit what the plugin declares. Never repeats the typed text of a secret field.
+        Invalid: It does not fit what the plugin declares. Repeats a typed number at most: a text may be a secret.
     """
     if field.takes_text and is_reference(text) and (variables or text.startswith(_SECRET_REFERENCE_START)):
         return text
@@ -105,11 +105,11 @@ def parse_field_value(schema: Schema, field: PluginField, text: str, *, variable
 
 
 def _violated_constraints(validator: CompiledSchema, field: PluginField, text: str) -> list[Problem]:
-    """The problems of a text that has the right type, such as a number that is too small; none of a secret field."""
-    if field.secret or field.choices:
+    """The problems of a number out of its limits. Those of other values might repeat a secret."""
+    if field.secret or field.takes_text:
         return []
-    for value in _interpretations(text, takes_text=field.takes_text):
-        problems = validator.errors({field.name: value})
+    for value in _interpretations(text, takes_text=False):
+        problems = validator.errors({field.name: value}) if isinstance(value, int | float) else []
         if not any(problem.code == "type" for problem in problems):
             return problems
     return []

@@ -56,8 +56,9 @@ class ChangedConfigurationJson(RetainedLogJson):
     file: Annotated[str | None, "The file that holds the values. Only for operators of this host."]
     fields: Annotated[list[str], "Those that were set."]
     forgotten: Annotated[list[str], "Those that were removed; what was not set is left out."]
-    sealed: Annotated[list[str], "Those that were set and are encrypted among the secrets."]
+    sealed: Annotated[list[str], "Those that were set and are stored as secrets."]
     in_clear: Annotated[list[str], "Those that are secret and stand in the file as they are, since they are no texts."]
+    missing: Annotated[list[str], "Required fields that were removed: the plugin does not run until they are set."]
     unused_config: Annotated[str, "Why the running plugin keeps its old configuration; empty if it does not."]
 
 
@@ -101,6 +102,7 @@ class ConfigurationRoutes:
                 request_body=RequestBody(SetConfigurationBody, {"values": {"region": "eu"}, "forget": ["port"]}),
                 error_statuses=(409, 502),
                 access=OPERATOR,
+                needs_person=True,
             ),
         ]
 
@@ -137,6 +139,7 @@ class ConfigurationRoutes:
                 "forgotten": list(change.forgotten),
                 "sealed": list(change.sealed),
                 "in_clear": list(change.in_clear),
+                "missing": list(applied.missing),
                 "unused_config": applied.unused_config,
                 **retained_log(request, applied.log),
             }

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paddock.config.plugin_fields import Schema, parse_field_value, prepare_for_file, require_field
-from paddock.core.errors import Invalid
+from paddock.config.plugin_fields import Schema, declared_fields, parse_field_value, prepare_for_file, require_field
+from paddock.core.action import Action
+from paddock.core.errors import Invalid, NotFound
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.host.plugins.configuration.config import (
     ConfigChange,
@@ -28,6 +29,7 @@ class AppliedConfig(NamedTuple):
 
     change: ConfigChange
     log: Path | None  # the store's log, if it still holds a replaced secret
+    missing: tuple[str, ...] = ()  # required fields that were removed: the plugin does not run until they are set
     unused_config: str = ""  # why the running plugin keeps its old configuration; empty if it does not
 
 
@@ -69,6 +71,13 @@ class ConfigService:
             configuration = read_configuration(store, name, self._environ)
             if field is None:
                 return configuration
+            knobs = (one.knob for one in configuration.project if one.knob and field in (one.name, one.knob))
+            if (knob := next(knobs, None)) is not None:
+                raise NotFound(
+                    f"{field} is a knob of {configuration.plugin}, and not a configuration field",
+                    code="config.no_such_field",
+                    action=Action.of("plugin.knob", plugin=configuration.plugin, knob=knob, tenant=tenant),
+                )
             declared = require_field(configuration.schema, configuration.plugin, field)
             return replace(
                 configuration, fields=tuple(state for state in configuration.fields if state.field == declared)
@@ -127,7 +136,7 @@ class ConfigService:
 
         Raises:
             NotFound: it is not installed, or declares no such field.
-            Invalid: a text does not fit what it declares; repeats no text.
+            Invalid: a text does not fit what it declares; repeats a number at most.
             PaddockError: see `write_configuration`.
         """
 
@@ -152,12 +161,17 @@ class ConfigService:
         def write(store: PluginStore) -> AppliedConfig:
             plugin, schema = system_schema(store, name)
             change = write_configuration(store, plugin, prepare(plugin, schema), forgotten, self._keys)
-            return AppliedConfig(change, store.database.truncate_log() if change.replaced else None)
+            required = {field.name for field in declared_fields(schema) if field.required}
+            missing = tuple(key for key in change.forgotten if key in required)
+            return AppliedConfig(change, store.database.truncate_log() if change.replaced else None, missing)
 
         applied = await self._store.run(write, tenant, by=by)
         await self._reconciler.reconcile()
         key = self._reconciler.current_keys.get((tenant, applied.change.plugin))
         if key is None:
+            return applied
+        if applied.missing:
+            await self._reconciler.restart_if_running(key)  # its process still has the removed value
             return applied
         await self._reconciler.restart_if_failed(key)  # the missing configuration may be why it failed
         return applied._replace(unused_config=await self._reconciler.wait_unused_config_reason(key))

@@ -25,7 +25,7 @@ from paddock.plugins.manage.enable import disable
 from paddock.plugins.store.thread import StoreThread
 from paddock.runtime.deployment import Deployment, InstanceKey, PluginStatus
 from paddock.runtime.exit_reason import error_summary
-from paddock.runtime.lifecycle import PluginState
+from paddock.runtime.lifecycle import LIVE_STATES, PluginState
 from paddock.runtime.supervisor import Supervisor
 
 _log = logging.getLogger("paddock.host")
@@ -216,6 +216,12 @@ class Reconciler:
         statuses = self._supervisor.statuses_of(key.tenant, key.plugin)
         if any(status.key == key and status.state is PluginState.FAILED for status in statuses):
             await self.enable(key)
+
+    async def restart_if_running(self, key: InstanceKey) -> None:
+        """Restart a plugin that has a process, and wait until it runs or has failed."""
+        status = self._supervisor.status(key)
+        if status is not None and status.state in LIVE_STATES:
+            await self.restart(key)
 
     async def restart(self, key: InstanceKey) -> PluginStatus:
         """Restart a plugin in a new process: a running one is stopped first, after its calls in flight."""

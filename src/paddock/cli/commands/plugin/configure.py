@@ -31,6 +31,8 @@ def configure(name: str, key: str | None, *, unset: bool, tenant: str, as_json: 
     """
     from paddock.cli.client.api_client import open_client, open_client_for_change, path_segment, plugin_path
     from paddock.cli.client.secret_input import warn_about_store_log
+    from paddock.cli.output.action_text import command_line
+    from paddock.core.action import Action
 
     path = f"{plugin_path(name)}/configuration"
     if key is None:
@@ -47,12 +49,18 @@ def configure(name: str, key: str | None, *, unset: bool, tenant: str, as_json: 
     if unset:
         message = f"forgot {key} of {plugin}" if changed["forgotten"] else f"{key} was not set"
     else:
-        message = f"set {key} of {plugin}" + (", sealed among the secrets" if sealed else "")
+        message = f"set {key} of {plugin}" + (", stored as a secret" if sealed else "")
         message += f", in the clear in {file}: only texts are sealed" if changed["in_clear"] else ""
     if as_json:
         print_json({"name": plugin, "key": key, "set": not unset, "sealed": sealed, "file": file})
     else:
         print_message(f"{styled('✓', 'green')} {printable(message)}")
+    if key in changed["missing"]:
+        command_text = command_line(Action.of("plugin.configure", plugin=plugin, field=key, tenant=tenant))
+        print_message(f"{styled('!', 'yellow')} {plugin} needs it, and does not run until it is set: {command_text}")
+    elif changed["unused_config"]:
+        reason = printable(changed["unused_config"], 400)
+        print_message(f"{styled('!', 'yellow')} {plugin} goes on with its earlier configuration: {reason}")
     warn_about_store_log(changed.get("log"))
 
 
