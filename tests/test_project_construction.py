@@ -31,10 +31,6 @@ EXCEPTIONS = {
         "connection.authorizer": "a connection of apsw, whose hooks are attributes",
         "database.transaction": "the transaction under way, kept by the class that begins and ends it",
     },
-    "cli": {
-        "error.hint": "an error that was just received, and is shown next",
-        "error.action": "likewise",
-    },
     "gate": {
         "handle.has_slot": "whether the registry counts the call among the running ones",
         "target.entry_template": "a cache, filled by the first call",

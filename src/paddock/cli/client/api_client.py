@@ -148,7 +148,7 @@ class ApiClient:
             if response.status >= 400:
                 error = error_from_problem(_read_json(response), response.status)
                 if error.error_code == "internal" and not self.has_daemon:
-                    error.hint = DEBUG_HINT  # there is no daemon's log to look at
+                    error = error.with_remedy(hint=DEBUG_HINT)  # there is no daemon's log to look at
                 raise error
             yield response
 

@@ -61,7 +61,7 @@ class FollowedInstall:
         if install["stage"] == "failed":
             error = error_from_problem(install["error"])
             if error.error_code == "internal" and not self._client.has_daemon:
-                error.hint = DEBUG_HINT  # there is no daemon's log to look at
+                error = error.with_remedy(hint=DEBUG_HINT)  # there is no daemon's log to look at
             raise error
 
 

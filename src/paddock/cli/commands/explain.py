@@ -37,9 +37,9 @@ def explain(name: str, *, who: str | None, tenant: str, as_json: bool) -> None:
         try:
             client = stack.enter_context(open_client(tenant))
         except PaddockError as error:
-            if error.action is None:
-                error.action = Action.of("ledger.show", entry=name)  # needs no host
-            raise
+            if error.action is not None:
+                raise
+            raise error.with_remedy(hint=error.hint, action=Action.of("ledger.show", entry=name)) from error  # no host
         explanation = client.get(f"/calls/{path_segment(name)}/explanation", acting_as=who)
     if as_json:
         print_json(explanation)

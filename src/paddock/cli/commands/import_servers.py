@@ -148,8 +148,8 @@ def _select_servers(path: Path, only: Sequence[str]) -> list[tuple[str, Manifest
     try:
         servers = read_each_server(path)
     except Invalid as error:
-        error.hint = error.hint or f"name the settings of a program that uses MCP servers, as in {_EXAMPLE_SETTINGS}"
-        raise
+        example = f"name the settings of a program that uses MCP servers, as in {_EXAMPLE_SETTINGS}"
+        raise error.with_remedy(hint=error.hint or example, action=error.action) from error
     except OSError as error:
         raise OperatorError(
             f"{path} cannot be opened: {error.strerror}", code="import.unreadable", hint="look at who may read it"

@@ -147,8 +147,7 @@ def check(folder: Path | None, *, as_json: bool) -> None:
     try:
         policy = _load_policy(directories, settings, folder)
     except Invalid as error:
-        error.action = None  # it would point to this command
-        raise
+        raise error.with_remedy(hint=error.hint) from error  # its action would point to this command
     own_rules = [rule for rule in policy.rules.rules if rule.origin != "shipped"]
     warnings = _unknown_names(policy, directories, settings) if own_rules else []
     count = len(policy.rules.rules)
