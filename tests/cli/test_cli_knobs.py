@@ -106,6 +106,7 @@ def test_a_plugin_without_knobs_says_so_and_what_is_no_setting_is_a_mistake_of_u
 
     assert "plain has no knobs" in paddock.quickly("plugin", "knob", "plain").err
     paddock.quickly("plugin", "knob", "plain", "turns", code=2)
+    assert "plugin knob --help" in paddock.quickly("plugin", "knob", "plain", "--reset", code=2).err
     paddock.quickly("plugin", "knob", "plain", "turns=1", "turns=2", code=2)
     assert paddock.quickly("plugin", "knob", "nobody", "--json", code=3).error["code"] == "plugin.not_found"
     refused = paddock.quickly("plugin", "knob", "plain", "turns=1", "--json", code=6)

@@ -132,7 +132,7 @@ def test_a_pinned_plugin_is_removed_only_by_force(paddock: Paddock, source: Path
     paddock.quickly("plugin", "install", native(source), "--yes")
     paddock.quickly("plugin", "pin", "notes")
     said = paddock.quickly("plugin", "remove", "notes", "--yes", code=1)
-    assert "--force" in said.err
+    assert "paddock plugin remove notes --force" in said.err
     paddock.quickly("plugin", "remove", "notes", "--yes", "--force")
     assert paddock.listed() == {}
 

@@ -187,7 +187,8 @@ def test_going_back_shows_the_difference_and_asks_for_what_was_given_up(installe
     row = installed.listed()["notes"]
     assert (row["version"], row["state"], row["versions"]) == ("1.0.0", "enabled", ["2.0.0", "1.0.0"])
 
-    # And forward again, by name.
+    # And forward again, by name, as it is told where nothing is left to go back to.
+    assert "plugin rollback notes --to 2.0.0" in installed.quickly("plugin", "rollback", "notes", "--yes", code=3).err
     done = installed("plugin", "rollback", "notes", "--to", "2.0.0", "--yes", "--grant", THREE, "--json").json
     assert (done["old_version"], done["version"]) == ("1.0.0", "2.0.0")
     assert tomllib.loads(installed.local.read_text())["plugins"]["notes"]["installed"] == "2.0.0"
