@@ -85,7 +85,7 @@ def test_a_plugin_that_is_slow_to_start_holds_up_neither_the_ready_line_nor_othe
     started = Daemon(owner)
     try:
         assert started.told(event="ready")["starting"] >= 1
-        assert started.ask("GET", "/plugins/slow").body["runtime"]["state"] == "starting"
+        assert started.ask("GET", "/plugins/slow").body["runtime"]["state"] == "spawning"
         assert started.ask("POST", "/plugins/parrot/call/say", {"text": "quick"}).body["result"]["said"] == "quick"
         waited = started.ask("POST", "/plugins/slow/call/say", {"text": "at last"})
         assert waited.body["result"]["said"] == "at last"

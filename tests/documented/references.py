@@ -149,7 +149,7 @@ def capability_reference() -> str:
 STATES_IN_WORDS = {
     PluginState.DISABLED: "No process: the plugin is disabled, or it is enabled and starts with its first call. In the"
     " latter case `on_demand` is true, and `paddock plugin list` and `show` print `on demand`.",
-    PluginState.STARTING: "The process starts, with handshake and configuration. Calls wait.",
+    PluginState.SPAWNING: "The process starts, with handshake and configuration. Calls wait.",
     PluginState.RUNNING: "It accepts calls and is health-checked periodically.",
     PluginState.CRASHED: "It exited or was killed. It is restarted after 1, 2, 4 … at most 60 seconds.",
     PluginState.FAILED: "Not restarted. After five failures within ten minutes the daemon disables the plugin, so that"

@@ -39,4 +39,4 @@ async def test_a_plugin_that_starts_while_the_daemon_reports_ready_is_reported_a
         async with asyncio.timeout(30):
             await reported.wait()
         reporter.cancel()
-    assert [event.get("state") or event["event"] for event in events] == ["starting", "ready", "running"]
+    assert [event.get("state") or event["event"] for event in events] == ["spawning", "ready", "running"]

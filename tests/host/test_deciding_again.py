@@ -74,7 +74,7 @@ class Slow:
         async with asyncio.timeout(30), aclosing(host.plugins.processes.follow_states()) as states:
             call = asyncio.ensure_future(host.call("parrot.say", {"text": "x"}, context=made_by(ANN)))
             async for status in states:
-                if status.state is PluginState.STARTING:
+                if status.state is PluginState.SPAWNING:
                     break
         yield call
         self._wait.unlink()

@@ -56,7 +56,7 @@ class Scene:
     async def runs_again(self, name: str = "actor") -> None:
         """It is started again without anybody's doing, and answers."""
         with hurrying():
-            await self.until(PluginState.STARTING, name)
+            await self.until(PluginState.SPAWNING, name)
         await self.until(PluginState.RUNNING, name)
         assert await self.host.call(f"{name}.do.it", {"say": "well"}) == {"well": True}
 

@@ -181,9 +181,9 @@ def test_granted_places_on_a_dead_mount_refuse_those_plugins_and_the_others_star
     assert told["answer"]["text"] == "hello"
     assert told["spent"] < 8, "it waited for those that hang"
     assert told["meanwhile"] == {
-        "a-reader": "starting",
-        "b-reader": "starting",
-        "c-reader": "starting",
+        "a-reader": "spawning",
+        "b-reader": "spawning",
+        "c-reader": "spawning",
         "parrot": "running",
     }
     for name in ("a-reader", "b-reader", "c-reader"):

@@ -73,7 +73,7 @@ async def test_when_the_warden_is_killed_every_plugin_falls_and_comes_back_under
     for actor, pid in zip(actors, before, strict=True):
         if actor.status.state is PluginState.CRASHED:
             with hurrying():
-                await actor.until(PluginState.STARTING)
+                await actor.until(PluginState.SPAWNING)
         assert (await actor.settled()).pid not in (None, pid)
         assert await actor.call("do.it", say="well") == {"well": True}
         assert len(told(stage, PluginSpawned, actor.key.plugin)) == 2

@@ -56,19 +56,19 @@ def test_a_process_comes_into_being_in_one_state_only() -> None:
         for to in moves.values()
         if to in LIVE_STATES
     }
-    assert entries == {PluginState.STARTING}
+    assert entries == {PluginState.SPAWNING}
 
 
 @pytest.mark.req("G-24")
 def test_the_documented_moves_are_in_the_table() -> None:
     documented = [
-        (PluginState.DISABLED, LifecycleEvent.ENABLE, PluginState.STARTING),
-        (PluginState.STARTING, LifecycleEvent.HANDSHAKE_OK, PluginState.RUNNING),
+        (PluginState.DISABLED, LifecycleEvent.ENABLE, PluginState.SPAWNING),
+        (PluginState.SPAWNING, LifecycleEvent.HANDSHAKE_OK, PluginState.RUNNING),
         (PluginState.RUNNING, LifecycleEvent.EXITED, PluginState.CRASHED),
         (PluginState.RUNNING, LifecycleEvent.STOP, PluginState.STOPPED),
-        (PluginState.CRASHED, LifecycleEvent.BACKOFF_OVER, PluginState.STARTING),
+        (PluginState.CRASHED, LifecycleEvent.BACKOFF_OVER, PluginState.SPAWNING),
         (PluginState.CRASHED, LifecycleEvent.BUDGET_SPENT, PluginState.FAILED),
-        (PluginState.FAILED, LifecycleEvent.ENABLE, PluginState.STARTING),
+        (PluginState.FAILED, LifecycleEvent.ENABLE, PluginState.SPAWNING),
     ]
     assert all(next_state(state, move) is to for state, move, to in documented)
 
@@ -85,13 +85,13 @@ async def test_a_plugin_goes_through_its_states_as_they_are_drawn(stage: Stage) 
     actor = stage.actor(on_call("os._exit(1)"), start=False)
     assert actor.status.state is PluginState.DISABLED
     stage.supervisor.enable(actor.key)
-    assert await stage.supervisor.wait_state_change(actor.key) is PluginState.STARTING
+    assert await stage.supervisor.wait_state_change(actor.key) is PluginState.SPAWNING
     assert await stage.supervisor.wait_state_change(actor.key) is PluginState.RUNNING
     with pytest.raises(Unavailable):
         await actor.call("do.it")
     await actor.until(PluginState.CRASHED)
     with hurrying():
-        assert await stage.supervisor.wait_state_change(actor.key) is PluginState.STARTING
+        assert await stage.supervisor.wait_state_change(actor.key) is PluginState.SPAWNING
     assert await stage.supervisor.wait_state_change(actor.key) is PluginState.RUNNING
     await stage.supervisor.stop(actor.key)
     assert actor.status.state is PluginState.STOPPED

@@ -122,7 +122,7 @@ async def falling(actor: Actor, times: int) -> None:
     for _ in range(times - 1):
         await fallen(actor)
         with hurrying():
-            await actor.until(PluginState.STARTING)
+            await actor.until(PluginState.SPAWNING)
 
 
 @pytest.mark.req("G-22", "five failures in ten minutes end them")
@@ -142,7 +142,7 @@ async def test_a_plugin_that_is_killed_five_times_is_given_up_until_a_person_ena
             assert status.restarts_in is not None
             assert 2 ** (life - 1) * 0.5 < status.restarts_in <= 2 ** (life - 1) * 1.2
             with hurrying():
-                await actor.until(PluginState.STARTING)
+                await actor.until(PluginState.SPAWNING)
     status = await actor.until(PluginState.FAILED)
     assert (status.failures, status.restarts_in) == (5, None)
     assert status.reason == "it was ended by SIGKILL"
@@ -178,7 +178,7 @@ async def test_a_plugin_that_ran_well_for_ten_minutes_begins_anew(stage: Stage) 
         os.kill(pid, signal.SIGKILL)
         status, _ = await fallen(actor)
         with hurrying():
-            await actor.until(PluginState.STARTING)
+            await actor.until(PluginState.SPAWNING)
         await actor.settled()
     assert status.failures == 1
     assert len(told(stage, PluginCrashed)) == 3

@@ -54,7 +54,7 @@ async def next_life(actor: Actor) -> PluginStatus:
     """How it is doing after the pause that follows a fall, once it settled again."""
     await actor.until(PluginState.CRASHED)
     with hurrying():
-        await actor.until(PluginState.STARTING)
+        await actor.until(PluginState.SPAWNING)
     return await actor.settled()
 
 

@@ -145,7 +145,7 @@ async def _report_plugin_states(host: Host, emit: EmitDaemonEvent, path: str, ur
     for event in initial:
         emit(event)
     running = sum(event["state"] == "running" for event in initial)
-    starting = {event["name"] for event in initial if event["state"] == "starting"}
+    starting = {event["name"] for event in initial if event["state"] == "spawning"}
     on_demand = sum(event["on_demand"] for event in initial)
     counts = {"plugins": len(initial), "running": running, "starting": len(starting), "on_demand": on_demand}
     in_doubt = sum((await host.observability.metrics.count_unknown_outcomes()).values())

@@ -208,7 +208,7 @@ class PluginInstance:
             while True:
                 await self._wait_until_wanted()
                 self._transition(LifecycleEvent.ENABLE)
-                while self.state is PluginState.STARTING:
+                while self.state is PluginState.SPAWNING:
                     await self._handle_exit(await self._run_process())
         finally:
             # Cancelled from outside: the process is gone, and those who wait for that must be notified.
@@ -323,7 +323,7 @@ class PluginInstance:
 
     def _transition(self, event: LifecycleEvent) -> None:
         self.state = next_state(self.state, event)
-        if self.state is PluginState.STARTING:
+        if self.state is PluginState.SPAWNING:
             self._settled.clear()
         else:
             self._settled.set()

@@ -12,7 +12,7 @@ class PluginState(StrEnum):
     """A plugin's lifecycle state."""
 
     DISABLED = "disabled"  # not wanted to run
-    STARTING = "starting"  # the process starts; the handshake is in progress
+    SPAWNING = "spawning"  # the process starts; the handshake is in progress
     RUNNING = "running"  # it answers calls
     CRASHED = "crashed"  # it ended by itself and will be started again
     FAILED = "failed"  # given up until a person enables it again
@@ -33,8 +33,8 @@ class LifecycleEvent(StrEnum):
 
 
 TRANSITIONS: Mapping[PluginState, Mapping[LifecycleEvent, PluginState]] = {
-    PluginState.DISABLED: {LifecycleEvent.ENABLE: PluginState.STARTING},
-    PluginState.STARTING: {
+    PluginState.DISABLED: {LifecycleEvent.ENABLE: PluginState.SPAWNING},
+    PluginState.SPAWNING: {
         LifecycleEvent.HANDSHAKE_OK: PluginState.RUNNING,
         LifecycleEvent.EXITED: PluginState.CRASHED,
         LifecycleEvent.REFUSED: PluginState.FAILED,
@@ -42,16 +42,16 @@ TRANSITIONS: Mapping[PluginState, Mapping[LifecycleEvent, PluginState]] = {
     },
     PluginState.RUNNING: {LifecycleEvent.EXITED: PluginState.CRASHED, LifecycleEvent.STOP: PluginState.STOPPED},
     PluginState.CRASHED: {
-        LifecycleEvent.BACKOFF_OVER: PluginState.STARTING,
+        LifecycleEvent.BACKOFF_OVER: PluginState.SPAWNING,
         LifecycleEvent.BUDGET_SPENT: PluginState.FAILED,
-        LifecycleEvent.ENABLE: PluginState.STARTING,
+        LifecycleEvent.ENABLE: PluginState.SPAWNING,
         LifecycleEvent.STOP: PluginState.STOPPED,
     },
-    PluginState.FAILED: {LifecycleEvent.ENABLE: PluginState.STARTING, LifecycleEvent.STOP: PluginState.STOPPED},
-    PluginState.STOPPED: {LifecycleEvent.ENABLE: PluginState.STARTING, LifecycleEvent.DISABLE: PluginState.DISABLED},
+    PluginState.FAILED: {LifecycleEvent.ENABLE: PluginState.SPAWNING, LifecycleEvent.STOP: PluginState.STOPPED},
+    PluginState.STOPPED: {LifecycleEvent.ENABLE: PluginState.SPAWNING, LifecycleEvent.DISABLE: PluginState.DISABLED},
 }
 
-LIVE_STATES = frozenset({PluginState.STARTING, PluginState.RUNNING})
+LIVE_STATES = frozenset({PluginState.SPAWNING, PluginState.RUNNING})
 """The states in which a process exists."""
 
 

@@ -66,7 +66,7 @@ async def approve_here(host: Host, approval: str) -> None:
     """The yes comes while the host runs, and the call waits for its plugin when that goes down."""
 
     await host.approvals.approve(approval, ANN)
-    waits = PluginState.STARTING
+    waits = PluginState.SPAWNING
     await asyncio.to_thread(
         eventually, lambda: host.plugins.processes.statuses()[0].state is waits, "the call waits for its plugin"
     )

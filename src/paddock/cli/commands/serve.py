@@ -130,7 +130,7 @@ class _ServeEventPrinter:
 
     def _print_plugin_start(self, event: dict[str, Any]) -> None:
         name, late = event["name"], event["name"] in self._starting
-        if event["state"] == "starting":
+        if event["state"] == "spawning":
             self._starting |= set() if self._ready else {name}
             return
         self._starting.discard(name)

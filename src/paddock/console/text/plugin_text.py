@@ -10,7 +10,7 @@ PluginSeverity: TypeAlias = Literal["good", "busy", "calm", "bad"]
 
 _RUNTIME_TEXTS: Final[Mapping[str, tuple[str, PluginSeverity]]] = {
     "running": ("Running", "good"),
-    "starting": ("Starting", "busy"),
+    "spawning": ("Starting", "busy"),
     "crashed": ("Crashed, starting again", "bad"),
     "failed": ("Not running", "bad"),
     "stopped": ("Stopped", "calm"),

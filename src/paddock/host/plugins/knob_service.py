@@ -84,7 +84,7 @@ class KnobService:
 
     async def _set_enabled_knobs(self, key: InstanceKey, update: KnobUpdate, by: PrincipalId) -> None:
         status = self._supervisor.status(key)
-        if status is not None and status.state is PluginState.STARTING:
+        if status is not None and status.state is PluginState.SPAWNING:
             await self._supervisor.wait_settled(key)  # it may have read its configuration already
         async with self._reconciler.exclusive_configuration(key):
             plan = await self._store.run(lambda store: plan_knob_change(store, key.plugin, update), key.tenant)

@@ -200,5 +200,5 @@ class PluginLifecycle:
         await self.reconcile()
         with anyio.move_on_after(VERSION_START_TIMEOUT_S):
             for status in self._supervisor.statuses():
-                if status.key.plugin == name and status.state is PluginState.STARTING:
+                if status.key.plugin == name and status.state is PluginState.SPAWNING:
                     await self._supervisor.wait_settled(status.key)

@@ -96,7 +96,7 @@ class PluginProcesses:
         """Return all statuses once each plugin runs or failed; after `timeout_s` some may still be starting."""
         with anyio.move_on_after(timeout_s):
             for status in self._supervisor.statuses():
-                if status.state in (PluginState.STARTING, PluginState.DISABLED) and self._is_current(status):
+                if status.state in (PluginState.SPAWNING, PluginState.DISABLED) and self._is_current(status):
                     await self._supervisor.wait_settled(status.key)
         return self._supervisor.statuses()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -41,12 +42,11 @@ def to_parameter_spec(spec: str | ParameterSpec) -> ParameterSpec:
 
 
 class RequestValidator:
-    """Validates the requests of one route. Schemas are compiled once.
+    """Validates the requests of one route. Schemas are compiled once, by the first request: a command makes few.
 
     Args:
         query: The allowed query parameters. Others are errors: `?tenent=acme` must not be taken for a request about
-            the
-            default tenant.
+            the default tenant.
         headers: The headers that the handler reads; all others are ignored.
         request_schema: The schema of the body; None if none is read.
     """
@@ -57,10 +57,14 @@ class RequestValidator:
         self._query = _ParamSet(query)
         self._headers = _ParamSet({name.lower(): spec for name, spec in headers.items()})
         self._header_names = dict.fromkeys(name.encode() for name in self._headers.specs)
-        self._takes_body = request_schema is not None
+        self._request_schema = request_schema
+
+    @cached_property
+    def _body(self) -> CompiledSchema | None:
+        schema = self._request_schema
         # A schema without constraints needs no check: the body is parsed as an object anyway.
-        constrained = request_schema is not None and request_schema.keys() - {"type", "description", "examples"}
-        self._body = compile_trusted(dict(request_schema)) if request_schema is not None and constrained else None
+        constrained = schema is not None and schema.keys() - {"type", "description", "examples"}
+        return compile_trusted(dict(schema)) if schema is not None and constrained else None
 
     def check_query_and_headers(self, request: Request) -> None:
         """Validate the query and the known headers.
@@ -87,7 +91,7 @@ class RequestValidator:
             BodyTooLarge: see `read_json_object`.
             Invalid: it is not a JSON object or does not match the schema; with every problem.
         """
-        if not self._takes_body:
+        if self._request_schema is None:
             return
         body = await read_json_object(request)
         if self._body is not None and not self._body.is_valid_without_depth_check(body):
@@ -102,11 +106,14 @@ class _ParamSet:
         self.specs = specs
         self.has_required = any(spec.required for spec in specs.values())
         self._numbers = {name for name, spec in specs.items() if spec.schema.get("type") == "integer"}
-        self._compiled: CompiledSchema = compile_trusted(
+
+    @cached_property
+    def _compiled(self) -> CompiledSchema:
+        return compile_trusted(
             {
                 "type": "object",
-                "properties": {name: dict(spec.schema) for name, spec in specs.items()},
-                "required": [name for name, spec in specs.items() if spec.required],
+                "properties": {name: dict(spec.schema) for name, spec in self.specs.items()},
+                "required": [name for name, spec in self.specs.items() if spec.required],
                 "additionalProperties": False,
             }
         )
