@@ -37,7 +37,7 @@ from paddock.web.security.authenticate import Caller, caller_of
 from paddock.web.sse import FINAL_EVENT_TIMEOUT_S, ServerSentEvent, event_stream
 
 _TAG = "plugins"
-_CANCEL_WAIT_S = 5.0  # for a job to stop, so that the response says what became of it
+_CANCEL_WAIT_S = 5.0  # for a job to stop, so that the response has its final stage
 
 Text: TypeAlias = Annotated[str, MemberConstraint(min_length=1, max_length=4096)]
 Texts: TypeAlias = Annotated[list[str], MemberConstraint(max_items=MAX_GRANTS)]
@@ -269,7 +269,7 @@ def _person(request: Request) -> Principal:
 
 
 def _require_local(caller: Caller) -> None:
-    """Check that the caller may have this machine's disk read: whoever is on its socket can read it anyway.
+    """Check that the caller may name files of this machine: callers on its local socket can read them anyway.
 
     Raises:
         Denied: it is a remote caller.

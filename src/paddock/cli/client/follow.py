@@ -55,7 +55,7 @@ def make_call(
         raise call_timeout_error(timeout_s, call, approvals.tenant) from None
     except KeyboardInterrupt:
         call = None
-        with suppress(KeyboardInterrupt):  # pressed again: then what became of the call is not waited for
+        with suppress(KeyboardInterrupt):  # interrupted again: do not wait for the outcome
             call = _cancelled_call(client, call_id)
         raise InterruptedCommand(call_timeout_error(timeout_s, call, approvals.tenant)) from None
     except HostError as error:

@@ -58,4 +58,4 @@ def key_path(key: str, tenant: str) -> str:
 def report_retained_log(removal: Mapping[str, Any]) -> None:
     """Print which file still holds what was removed, if there is one."""
     if "log" in removal:
-        print_message(f"  {removal['log']} holds what was erased until whoever reads there now is done")
+        print_message(f"  {removal['log']} still contains the erased rows until its current readers finish")

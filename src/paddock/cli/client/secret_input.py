@@ -52,7 +52,7 @@ def _read_secret_file(option: str) -> tuple[str, Secret]:
 
 
 def passphrase_prompts() -> PassphrasePrompts | None:
-    """Return the prompts for the passphrase of the keys; None if nobody is at a terminal."""
+    """Return the prompts for the passphrase of the keys; None without a terminal."""
     from paddock.secrets.wrapping_keys import PassphrasePrompts
 
     if not sys.stderr.isatty():

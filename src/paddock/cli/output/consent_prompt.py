@@ -81,16 +81,15 @@ def confirm_new_capabilities(new: Sequence[Capability], granted: Sequence[Capabi
     return list(new)
 
 
-def confirm_lower_trust(trust_loss: str, *, accepted: bool, retype: str) -> bool:
-    """Ask separately where a new version has fewer or other signers than the installed one; returns the answer.
+def confirm_lower_trust(trust_loss: str, *, accepted: bool, retype: str) -> None:
+    """Ask separately where a new version has fewer or other signers than the installed one.
 
     Raises:
         NeedsConsent: it was declined, or there is no terminal to ask on.
     """
     if not trust_loss or accepted:
-        return accepted
+        return
     if not is_interactive():
         raise NeedsConsent(trust_loss, code="trust_lost", hint=f"if you accept that: {retype} --yes")
     if not ask_yes_no(f"{styled('TRUST', 'red', 'bold')} {printable(trust_loss, 400)}. Go on?"):
         raise NeedsConsent("you kept the version you trust, and nothing was changed", code="consent_refused")
-    return True

@@ -79,7 +79,7 @@ def _confirm_files(
     ]
     retype = " ".join([retype, *flags])
     confirm(screen["question"], yes=yes, retype=retype, details={"screen": screen})
-    accepted = confirm_lower_trust(terms["trust_lost"], accepted=less_trust, retype=retype)
+    confirm_lower_trust(terms["trust_lost"], accepted=less_trust, retype=retype)
     confirm_new_capabilities(separate, granted, retype)
     done = install.confirm(
         {
@@ -88,7 +88,7 @@ def _confirm_files(
             # The question about a new plugin covers every capability on its screen; those of an upgrade were asked
             # for one by one.
             "grant": terms["capabilities"],
-            "trust_lost": terms["trust_lost"] if accepted else "",
+            "trust_lost": terms["trust_lost"],
         }
     )
     _print_installed(proposal, done["outcome"]["unset"])

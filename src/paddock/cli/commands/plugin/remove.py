@@ -24,7 +24,7 @@ def remove(name: str, *, version: str | None, force: bool, yes: bool, as_json: b
     subject = f"version {version} of {name}" if version else f"{name} with all its versions, data and configuration"
     path, body = f"{plugin_path(name)}/remove", {"force": force} | ({"version": version} if version else {})
     with open_client_for_change() as client:
-        client.post(path, body | {"dry_run": True})  # nobody is asked about what cannot be removed
+        client.post(path, body | {"dry_run": True})  # do not ask about what cannot be removed
         confirm(f"Remove {subject}?", yes=yes, retype=retype)
         removed = client.post(path, body)
     plugin, purge_pending = removed["name"], removed["purge_pending"]
