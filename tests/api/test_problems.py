@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from paddock.core import errors
 from paddock.core.action import Action
-from paddock.core.error_mapping import error_from_problem, error_to_json, exit_code
+from paddock.core.error_formats import error_from_problem, error_to_json, exit_code
 from paddock.core.errors import Category, Invalid, NotFound, PaddockError, Problem
 from paddock.web.routing.error_formats import full_problem
 from paddock.web.routing.errors import ErrorMiddleware, ErrorPage

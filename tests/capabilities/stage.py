@@ -29,7 +29,7 @@ from paddock.capabilities.services.secrets import PluginSecretService
 from paddock.capabilities.sql.limits import StorageLimits
 from paddock.capabilities.sql.service import SqlService, open_sql_service
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.error_mapping import json_rpc_error
+from paddock.core.error_formats import json_rpc_error
 from paddock.core.errors import PaddockError
 from paddock.core.events.capabilities import PluginAsked
 from paddock.core.events.event import Event

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paddock.core.action import SENTENCES, Action, action_kinds, fill_template, template_arguments, with_sentence
-from paddock.core.error_mapping import error_to_json, mcp_tool_result, osqr_plugin_error, problem_details
+from paddock.core.error_formats import error_to_json, mcp_tool_result, osqr_plugin_error, problem_details
 from paddock.core.errors import NotFound, Problem
 
 ENABLE = Action.of("plugin.enable", plugin="notes", tenant="acme", grants=("net:*", "read:fs:/srv"))

@@ -16,7 +16,7 @@ from paddock.cli.output.action_text import command_line
 from paddock.config.oidc_settings import OidcSettings
 from paddock.config.reference import settings_reference
 from paddock.config.settings import Settings
-from paddock.core import error_mapping
+from paddock.core import error_formats
 from paddock.core.action import SENTENCES, Action, template_arguments
 from paddock.core.errors import Category
 from paddock.host.observability.metrics import METRIC_FAMILIES
@@ -70,8 +70,8 @@ def _spelled(parameter: Any) -> str:
 def error_reference() -> str:
     """Every kind of trouble, and what it looks like on each side."""
     rows = [
-        f"| `{category.value}` | {error_mapping.TITLES[category]} | {error_mapping.EXIT_CODES[category]} "
-        f"| {error_mapping.HTTP_STATUS[category]} | {error_mapping.JSON_RPC_CODES[category]} |"
+        f"| `{category.value}` | {error_formats.TITLES[category]} | {error_formats.EXIT_CODES[category]} "
+        f"| {error_formats.HTTP_STATUS[category]} | {error_formats.JSON_RPC_CODES[category]} |"
         for category in Category
     ]
     return (

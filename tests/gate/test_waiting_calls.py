@@ -13,7 +13,7 @@ from tests.gate.test_governed_calls import Office as OpenOffice
 from paddock.approvals.store import REQUESTS_PAGE_ROWS
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.error_mapping import http_status
+from paddock.core.error_formats import http_status
 from paddock.core.errors import Busy, Conflict, NeedsApproval, NotFound
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
 from paddock.host.host import Host

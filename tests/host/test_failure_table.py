@@ -17,7 +17,7 @@ from tests.runtime.stage import PRELUDE, patiently
 from tests.runtime.witness import WELL, on_call
 
 from paddock import Config, Host, open_host
-from paddock.core.error_mapping import http_status, json_rpc_error
+from paddock.core.error_formats import http_status, json_rpc_error
 from paddock.core.errors import PaddockError, TimedOut, Unavailable
 from paddock.ledger.read.entries import EntryFilter, list_entries
 from paddock.runtime.deployment import PluginStatus

@@ -20,7 +20,7 @@ from fixtures.daemons import ask
 from paddock import Config, open_host
 from paddock.cli.output.explanation_text import explanation_lines
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.error_mapping import error_to_json, mcp_error, mcp_tool_result, osqr_plugin_error, shu_envelope
+from paddock.core.error_formats import error_to_json, mcp_error, mcp_tool_result, osqr_plugin_error, shu_envelope
 from paddock.core.errors import Denied, NeedsApproval
 from paddock.daemon.application import build_application
 from paddock.host.host import Host

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fixtures.commands import PATIENCE, Paddock, Said
-from paddock.core.error_mapping import EXIT_CODES
+from paddock.core.error_formats import EXIT_CODES
 from paddock.core.errors import Category
 
 

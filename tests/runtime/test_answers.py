@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock.core.error_mapping import error_to_json
+from paddock.core.error_formats import error_to_json
 from paddock.rpc.errors import RpcError
 from paddock.runtime.errors import to_paddock_error
 

@@ -11,7 +11,7 @@ from tests.runtime.stage import Stage, open_stage, patiently
 
 from paddock.capabilities.request import CapabilityRequest
 from paddock.core.call import CallContext
-from paddock.core.error_mapping import json_rpc_error
+from paddock.core.error_formats import json_rpc_error
 from paddock.core.errors import Busy, CallerError, HostError, NotFound, PaddockError, PluginError, Unavailable
 from paddock.core.events.contracts import PluginStopped
 from paddock.core.events.plugin_runtime import (

@@ -21,7 +21,7 @@ from tests.runtime.witness import (
 )
 
 from paddock.cage.spec import MIB, ResourceLimits
-from paddock.core.error_mapping import json_rpc_error
+from paddock.core.error_formats import json_rpc_error
 from paddock.core.errors import TimedOut, Unavailable
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginMethodReturned
 from paddock.runtime.lifecycle import PluginState

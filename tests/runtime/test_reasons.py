@@ -12,7 +12,7 @@ from tests.runtime.witness import on_call, runs_again
 
 from paddock.cage.spec import MIB, ResourceLimits
 from paddock.core.action import Action
-from paddock.core.error_mapping import error_to_json
+from paddock.core.error_formats import error_to_json
 from paddock.core.errors import Failed, Unavailable
 from paddock.core.events.plugin_runtime import PluginMethodCalled
 from paddock.runtime.inbound import MAX_RECORDED_PER_S

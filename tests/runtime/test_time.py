@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.hurried_loop import hurried
 from tests.runtime.stage import Actor, Stage, patiently
 
-from paddock.core.error_mapping import json_rpc_error
+from paddock.core.error_formats import json_rpc_error
 from paddock.core.errors import TimedOut, Unavailable
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginMethodCalled, PluginMethodReturned
 from paddock.runtime.lifecycle import PluginState

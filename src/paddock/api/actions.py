@@ -7,7 +7,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.core.error_mapping import http_status
+from paddock.core.error_formats import http_status
 from paddock.gate.permitted_targets import PermittedTargetJson
 from paddock.host.calls.shu_actions import ActionDoneJson, ActionFailedJson, ActionPendingJson, action_outcome
 from paddock.host.host import Host

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from paddock.authoring.file_watcher import FileStamps, watch_changes
 from paddock.authoring.traffic import DevEventReporter
-from paddock.core.error_mapping import error_to_json
+from paddock.core.error_formats import error_to_json
 from paddock.core.errors import CallerError, NeedsConsent, PaddockError
 from paddock.host.dev.dev_host import DevHost, LoadedPlugin
 from paddock.host.dev.snapshot import SourceSnapshot

@@ -124,7 +124,7 @@ def main() -> None:
             "paddock.cli.output.report" not in sys.modules
         )  # then no JSON document can have been printed yet
         from paddock.cli.output.report import report_interrupt
-        from paddock.core.error_mapping import EXIT_INTERRUPTED
+        from paddock.core.error_formats import EXIT_INTERRUPTED
 
         report_interrupt(as_json=nothing_printed and "--json" in sys.argv)
         status = EXIT_INTERRUPTED

@@ -20,7 +20,7 @@ PaddockError
 └── HostError            ours: stop and say so
     └── StoreUnavailable the database cannot be opened, read or written
 
-What an error looks like to the outside (exit code, JSON-RPC, HTTP, MCP, …) is decided in `error_mapping.py`.
+What an error looks like to the outside (exit code, JSON-RPC, HTTP, MCP, …) is decided in `error_formats.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from paddock.core.schema_annotations import NonNegativeInt
 
 
 class Category(StrEnum):
-    """The kind of error; every table of `error_mapping.py` is keyed by it."""
+    """The kind of error; every table of `error_formats.py` is keyed by it."""
 
     VALIDATION = "validation"
     NOT_FOUND = "not_found"

@@ -23,7 +23,7 @@ from paddock.config.directories import create_directories, find_directories, use
 from paddock.config.project_file import working_directory
 from paddock.config.web_settings import OFF
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.error_mapping import EXIT_INTERRUPTED, EXIT_OK
+from paddock.core.error_formats import EXIT_INTERRUPTED, EXIT_OK
 from paddock.core.errors import StoreUnavailable
 from paddock.daemon.application import build_application
 from paddock.host.host import Host

@@ -26,7 +26,7 @@ from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.gate.effects.coordinator import KeyAlreadyClaimed, OutcomeWaiter, ReplayedResult
-from paddock.gate.effects.long_running import LongRunningCalls
+from paddock.gate.effects.long_running_calls import LongRunningCalls
 from paddock.gate.effects.starter import CallStarter, DecisionChanged
 from paddock.gate.invocation import CallRequest, Invocation
 from paddock.gate.output import OutputValidator, is_kernel_operator

@@ -9,7 +9,7 @@ import orjson
 
 from paddock import __version__
 from paddock.core.action import with_sentence
-from paddock.core.error_mapping import mcp_error, mcp_tool_result
+from paddock.core.error_formats import mcp_error, mcp_tool_result
 from paddock.core.errors import NeedsApproval, PaddockError
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.mcp_server.revisions import ProtocolRevision

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from paddock.core.error_mapping import json_rpc_error
+from paddock.core.error_formats import json_rpc_error
 from paddock.core.errors import PaddockError
 
 PARSE_ERROR: Final = -32700

@@ -8,7 +8,7 @@ from typing import Any
 
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock
-from paddock.core.error_mapping import json_rpc_error
+from paddock.core.error_formats import json_rpc_error
 from paddock.core.errors import PaddockError
 from paddock.core.events.event import EventSink
 from paddock.core.events.plugin_runtime import PluginHookFailed, PluginHookFired, PluginHookReturned, PluginHookTimeout

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paddock.core.clock import Clock, Random
-from paddock.core.error_mapping import problem_details
+from paddock.core.error_formats import problem_details
 from paddock.core.errors import PaddockError
 from paddock.core.ids import new_id
 from paddock.host.host import Host

@@ -20,7 +20,7 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
 from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.effects.polling import POLL_JOB, OperatorPoller
+from paddock.gate.effects.poller import POLL_JOB, OperatorPoller
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
@@ -240,7 +240,7 @@ async def unrecorded(works: Works, host: Host) -> Full:
 async def test_work_is_asked_about_again_once_the_end_that_was_known_of_it_counts_for_nothing(
     works: Works, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paddock.gate.effects.polling._RECORD_RETRY_DELAY", timedelta(seconds=0.2))
+    monkeypatch.setattr("paddock.gate.effects.poller._RECORD_RETRY_DELAY", timedelta(seconds=0.2))
     async with works.open() as host:
         full = await unrecorded(works, host)
         with open_direct(works.home.path / "data" / "paddock.db") as database:

@@ -12,7 +12,7 @@ from tests.gate.effects.at_work import AtWork
 from tests.gate.effects.test_once import note, recorded
 from tests.gate.test_governed_calls import ANN, Office, made_by, outcome, tool
 
-from paddock.core.error_mapping import error_to_json
+from paddock.core.error_formats import error_to_json
 from paddock.core.errors import Conflict, PaddockError, StoreUnavailable
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.states import EffectState

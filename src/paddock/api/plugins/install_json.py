@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypedDict
 
-from paddock.core.error_mapping import ErrorJson, error_to_json
+from paddock.core.error_formats import ErrorJson, error_to_json
 from paddock.core.errors import MistakeJson
 from paddock.core.schema_annotations import DateTime
 from paddock.host.plugins.install_job import InstallJob, InstallStage, InstallStopReason

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from paddock.cli.client.transport import ApiRequest, ApiResponse, ApiTransport
 from paddock.cli.output.report import DEBUG_HINT
 from paddock.config.directories import Directories, find_directories
-from paddock.core.error_mapping import error_from_problem
+from paddock.core.error_formats import error_from_problem
 from paddock.core.errors import PaddockError, TimedOut, Unreachable
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.web.daemon_address import socket_path

@@ -10,7 +10,7 @@ from paddock.cli.client.api_client import ApiClient, ServerEvents, path_segment
 from paddock.cli.output.outcome_text import call_timeout_error, daemon_lost_error
 from paddock.cli.output.report import InterruptedCommand
 from paddock.cli.output.status_line import CallEventLine
-from paddock.core.error_mapping import error_from_problem
+from paddock.core.error_formats import error_from_problem
 from paddock.core.errors import HostError, PaddockError, TimedOut
 
 if TYPE_CHECKING:

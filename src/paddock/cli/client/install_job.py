@@ -9,7 +9,7 @@ from typing import Any
 from paddock.cli.client.api_client import ApiClient, ServerEvents
 from paddock.cli.output.report import DEBUG_HINT, InterruptedCommand
 from paddock.cli.output.status_line import ProgressLine
-from paddock.core.error_mapping import error_from_problem
+from paddock.core.error_formats import error_from_problem
 from paddock.core.errors import Conflict, HostError, PaddockError
 
 _CANCEL_TIMEOUT_S = 10.0  # for a job to stop after Ctrl-C

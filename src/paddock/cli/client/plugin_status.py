@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output.report import print_message, styled
 from paddock.core.action import Action
-from paddock.core.error_mapping import problem_from_dict
+from paddock.core.error_formats import problem_from_dict
 from paddock.core.errors import Failed, Problem, Unavailable
 
 if TYPE_CHECKING:

@@ -207,7 +207,7 @@ def _send_verdict(
 ) -> None:
     from paddock.cli.client.api_client import open_client, path_segment
     from paddock.cli.output.approval_prompt import print_standing_approval
-    from paddock.core.error_mapping import error_from_problem
+    from paddock.core.error_formats import error_from_problem
 
     if not yes and not is_interactive():
         raise NeedsConsent(

@@ -17,7 +17,7 @@ from paddock.cli import options
 from paddock.cli.client.secret_input import read_secret_files
 from paddock.cli.command import command
 from paddock.cli.output.report import print_error, print_result
-from paddock.core.error_mapping import error_to_json, exit_code
+from paddock.core.error_formats import error_to_json, exit_code
 from paddock.core.errors import PaddockError
 
 if TYPE_CHECKING:

@@ -69,7 +69,7 @@ def import_(
     )
     from paddock.cli.commands.plugin.confirm_install import install_package, report_installed
     from paddock.cli.output.consent_prompt import parse_grants
-    from paddock.core.error_mapping import error_to_json, exit_code
+    from paddock.core.error_formats import error_to_json, exit_code
     from paddock.manifest.names import slug
     from paddock.plugins.package.source import ARCHIVE_SUFFIXES, absolute_source
 

@@ -101,7 +101,7 @@ async def _serve_stdio(open_transport: OpenLineTransport) -> int:
     import asyncio
 
     from paddock.cli.client.stdio import open_stdio_lines
-    from paddock.core.error_mapping import EXIT_INTERRUPTED, EXIT_OK
+    from paddock.core.error_formats import EXIT_INTERRUPTED, EXIT_OK
     from paddock.rpc.framing import FramingViolation
 
     loop, signals, stopped = asyncio.get_running_loop(), list[signal.Signals](), asyncio.Event()

@@ -13,7 +13,7 @@ from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.output.action_text import remedy_lines_of
 from paddock.cli.output.report import print_error, styled
-from paddock.core.error_mapping import error_to_json, exit_code
+from paddock.core.error_formats import error_to_json, exit_code
 from paddock.core.errors import PaddockError
 from paddock.core.printable import printable
 from paddock.daemon.nonblocking_writer import NonblockingWriter, open_nonblocking_writer

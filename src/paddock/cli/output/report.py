@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from paddock.cli.output.action_text import command_line, remedy_lines
-from paddock.core.error_mapping import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, error_to_json, exit_code
+from paddock.core.error_formats import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, error_to_json, exit_code
 from paddock.core.errors import (
     Conflict,
     HostError,

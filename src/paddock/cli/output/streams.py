@@ -23,7 +23,7 @@ def flush_streams(status: int) -> int:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        from paddock.core.error_mapping import EXIT_BROKEN_PIPE
+        from paddock.core.error_formats import EXIT_BROKEN_PIPE
 
         status = EXIT_BROKEN_PIPE
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import cast
 import click
 
 from paddock.cli.output.report import report_error
-from paddock.core.error_mapping import EXIT_USAGE
+from paddock.core.error_formats import EXIT_USAGE
 from paddock.core.errors import CallerError
 
 # Names that other programs use for the same commands.

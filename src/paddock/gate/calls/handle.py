@@ -12,7 +12,7 @@ import orjson
 
 from paddock.core.call import CallContext
 from paddock.core.clock import format_utc
-from paddock.core.error_mapping import ErrorJson, error_to_json
+from paddock.core.error_formats import ErrorJson, error_to_json
 from paddock.core.errors import NeedsApproval, PaddockError, clear_tracebacks
 from paddock.core.ids import CallId
 from paddock.core.schema_annotations import DateTime, NonNegativeInt

@@ -7,7 +7,7 @@ from typing import Any
 
 from paddock.core.errors import PaddockError, StoreUnavailable
 from paddock.gate.calls.handle import CallHandle
-from paddock.gate.effects.long_running import LongRunningCalls
+from paddock.gate.effects.long_running_calls import LongRunningCalls
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.states import EffectState
 from paddock.store.database import Database

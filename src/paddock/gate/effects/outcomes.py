@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from paddock.core.clock import Clock
-from paddock.core.error_mapping import error_to_json
+from paddock.core.error_formats import error_to_json
 from paddock.core.errors import HostError, PaddockError, StoreUnavailable, TimedOut
 from paddock.core.events.calls import CallEnded, EffectInDoubt
 from paddock.core.events.event import Event

@@ -16,7 +16,7 @@ from paddock.approvals.consume import ApprovalMismatch
 from paddock.approvals.model import ApprovalRequestKind, ApprovedAction
 from paddock.approvals.request import ApprovalRequest
 from paddock.approvals.service import Approvals
-from paddock.core.error_mapping import error_to_json
+from paddock.core.error_formats import error_to_json
 from paddock.core.errors import NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant

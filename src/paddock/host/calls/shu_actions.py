@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict, c
 
 from paddock.core.action import Action
 from paddock.core.call import CallContext
-from paddock.core.error_mapping import ErrorJson, error_to_json
+from paddock.core.error_formats import ErrorJson, error_to_json
 from paddock.core.errors import NeedsApproval, NotFound, PaddockError
 from paddock.core.schema_annotations import DateTime
 from paddock.gate.calls.handle import CallHandle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, TypedDict
 
-from paddock.core.error_mapping import ErrorJson, error_to_json
+from paddock.core.error_formats import ErrorJson, error_to_json
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.policy.active_policy import ActivePolicy

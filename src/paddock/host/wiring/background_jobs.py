@@ -17,7 +17,7 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls.registry import MAX_ENDED_CALLS, CallRegistry
 from paddock.gate.calls.resume import PendingCallResumer
 from paddock.gate.effects.coordinator import recovery_job_type_at
-from paddock.gate.effects.polling import POLL_JOB, OperatorPoller
+from paddock.gate.effects.poller import POLL_JOB, OperatorPoller
 from paddock.gate.gate import Gate
 from paddock.gate.idempotency.records import RECOVER_JOB
 from paddock.gate.idempotency.retention import expire_results

@@ -16,9 +16,9 @@ from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import Authorizer
 from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.gate.effects.coordinator import EffectCoordinator
-from paddock.gate.effects.long_running import LongRunningCalls
+from paddock.gate.effects.long_running_calls import LongRunningCalls
 from paddock.gate.effects.poll_state import DEFAULT_MAX_PROGRESS_S
-from paddock.gate.effects.polling import OperatorPoller
+from paddock.gate.effects.poller import OperatorPoller
 from paddock.gate.effects.starter import CallStarter
 from paddock.gate.gate import Gate
 from paddock.gate.idempotency.records import IdempotencyRecord

@@ -11,7 +11,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from paddock.core.call import CallContext
-from paddock.core.error_mapping import http_status
+from paddock.core.error_formats import http_status
 from paddock.core.errors import PaddockError
 from paddock.core.printable import printable
 from paddock.core.schema.json_value import MAX_DEPTH

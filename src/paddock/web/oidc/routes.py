@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from paddock.config.oidc_settings import OidcSettings
 from paddock.core.action import with_sentence
 from paddock.core.clock import Clock, Random
-from paddock.core.error_mapping import http_status
+from paddock.core.error_formats import http_status
 from paddock.core.errors import Busy, Denied, PaddockError
 from paddock.core.printable import printable
 from paddock.core.secret import Secret

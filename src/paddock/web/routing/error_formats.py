@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NamedTuple, NotRequired
 
 from paddock.core.action import ActionJson
-from paddock.core.error_mapping import (
+from paddock.core.error_formats import (
     PluginErrorJson,
     ProblemDetailsJson,
     ShuErrorJson,

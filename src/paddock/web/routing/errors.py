@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from paddock.core.error_mapping import http_status
+from paddock.core.error_formats import http_status
 from paddock.core.errors import CallerError, HostError, NotFound, PaddockError, clear_tracebacks
 from paddock.core.printable import printable
 from paddock.web.request_headers import request_headers

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from paddock.config.directories import user_name
 from paddock.core.action import Action
 from paddock.core.call import Principal
-from paddock.core.error_mapping import http_status
+from paddock.core.error_formats import http_status
 from paddock.core.errors import Denied, PaddockError
 from paddock.host.host import Host
 from paddock.host.identity.caller import local_principal

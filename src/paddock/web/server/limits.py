@@ -16,7 +16,7 @@ from typing import Any, cast
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from paddock.core.error_mapping import http_status
+from paddock.core.error_formats import http_status
 from paddock.core.errors import Busy, CallerError, PaddockError, TimedOut
 from paddock.web.server.protocol import HttpProtocol
 

@@ -61,7 +61,7 @@ def show(call_id: str, *, tenant: str, as_json: bool) -> None:
     from paddock.cli.client.api_client import path_segment, require_daemon
     from paddock.cli.output.approval_prompt import approve_hint, print_preview
     from paddock.cli.output.question_prompt import print_open_question
-    from paddock.core.error_mapping import error_from_problem
+    from paddock.core.error_formats import error_from_problem
     from paddock.core.events.calls import undisclosed_text
 
     call = require_daemon(_DAEMON_PURPOSE, tenant).get(f"/calls/{path_segment(call_id)}")

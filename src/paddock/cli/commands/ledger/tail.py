@@ -11,7 +11,7 @@ import click
 from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.output.report import print_json, print_message, print_result, styled
-from paddock.core.error_mapping import EXIT_INTERRUPTED
+from paddock.core.error_formats import EXIT_INTERRUPTED
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
 

@@ -11,7 +11,7 @@ import click
 from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.output.report import format_table, print_json, print_message, print_problems, print_result, styled
-from paddock.core.error_mapping import problem_from_dict
+from paddock.core.error_formats import problem_from_dict
 from paddock.core.printable import printable
 
 # Of a field in the JSON output.

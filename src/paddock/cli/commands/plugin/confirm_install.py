@@ -66,7 +66,7 @@ def _confirm_files(
         confirm_new_capabilities,
         print_consent_screen,
     )
-    from paddock.core.error_mapping import problem_from_dict
+    from paddock.core.error_formats import problem_from_dict
     from paddock.manifest.capability import parse_capability
 
     screen, terms = proposal["screen"], proposal["terms"]

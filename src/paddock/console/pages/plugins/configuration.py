@@ -22,7 +22,7 @@ from paddock.console.pages.plugins.configuration_form import (
     parse_configuration_form,
     visible_values,
 )
-from paddock.core.error_mapping import http_status
+from paddock.core.error_formats import http_status
 from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.host.host import Host
 from paddock.web.request_context import call_context

@@ -17,7 +17,7 @@ from paddock.console.pages.plugins.install_form import INSTALL_FIELDS, parse_ins
 from paddock.console.pages.plugins.upload import PackageUpload, receive_package
 from paddock.console.templates import StreamEnd, render_fragment
 from paddock.console.text.install_text import CONSENT_INCOMPLETE, install_values
-from paddock.core.error_mapping import http_status
+from paddock.core.error_formats import http_status
 from paddock.core.errors import Busy, CallerError, Conflict, Invalid, NeedsConsent, Problem
 from paddock.host.host import Host
 from paddock.host.plugins.install import InstallService

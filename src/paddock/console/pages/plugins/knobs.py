@@ -20,7 +20,7 @@ from paddock.console.pages.plugins.knob_form import (
     current_values,
     parse_knob_form,
 )
-from paddock.core.error_mapping import http_status
+from paddock.core.error_formats import http_status
 from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.host.host import Host
 from paddock.web.request_context import call_context

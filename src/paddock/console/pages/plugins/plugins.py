@@ -12,7 +12,7 @@ from paddock.console.forms.request_form import read_form
 from paddock.console.page import Page, is_operator, plugin_path, redirect_with_flash, render_page
 from paddock.console.pages.plugins.charts import calls_chart, duration_text, latency_chart, size_text
 from paddock.console.text.plugin_text import matches_search, plugin_status, summarize_plugin, trust_text
-from paddock.core.error_mapping import http_status
+from paddock.core.error_formats import http_status
 from paddock.core.errors import CallerError, Invalid, NeedsConsent, PaddockError, Problem
 from paddock.host.host import Host
 from paddock.host.plugins.logs.log_lines import parse_log_line

@@ -12,7 +12,7 @@ from paddock.console.forms.request_form import read_form
 from paddock.console.page import Page, plugin_path, redirect_with_flash, render_page
 from paddock.console.text.install_text import CONSENT_INCOMPLETE, capability_consents, consent_sections
 from paddock.console.text.plugin_text import trust_text
-from paddock.core.error_mapping import http_status
+from paddock.core.error_formats import http_status
 from paddock.core.errors import Conflict, NeedsConsent, PaddockError, Problem
 from paddock.host.host import Host
 from paddock.host.identity.caller import require_interactive_person

@@ -4,7 +4,7 @@ An operator that answers `in_progress` has begun and is not done. It is called a
 and with its last answer; the call is over once it answers otherwise.
 
 A call with an effect is parked in the queue meanwhile. Its record stays `started` and belongs to no host, so it
-survives every host; whichever daemon takes the job polls the operator, see `polling.py`. Other calls with the same key
+survives every host; whichever daemon takes the job polls the operator, see `poller.py`. Other calls with the same key
 wait for the same outcome. When the time is up, the outcome is unknown. A call that only reads is polled by its waiting
 caller.
 """
@@ -30,7 +30,7 @@ from paddock.core.ids import CallId, Tenant
 from paddock.core.tasks import run_to_completion
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.effects.poll_state import MAX_POLLS, CallProgressJson, PollState, poll_delay, progress_timeout_error
-from paddock.gate.effects.polling import POLL_JOB, OperatorPoller
+from paddock.gate.effects.poller import POLL_JOB, OperatorPoller
 from paddock.gate.effects.stored_context import restore_context
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.errors import in_doubt_error, result_expired_error
