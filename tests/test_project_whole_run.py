@@ -190,6 +190,20 @@ def test_every_room_runs_again_when_asked_for_and_when_a_file_changed(project: P
     assert project.ran() == ["one", "two"]
 
 
+def test_a_changed_test_lets_its_room_run_again_and_what_stands_in_no_room(project: Project) -> None:
+    project.run("--all", "-q")
+    project.ran()
+    (project.root / "tests" / "two" / "test_two.py").write_text(f"{TWO}# changed\n", encoding="utf-8")
+
+    again = project.run("--all", "-q")
+
+    assert project.ran() == ["two"]
+    assert [line for line in again.stdout.splitlines() if line.startswith("== ") and "before" not in line] == [
+        "== test_three.py",
+        "== two",
+    ]
+
+
 @pytest.mark.parametrize("narrowed", [["-k", "short"], ["-mslow"], ["tests/one"], ["--deselect=tests/two"]])
 def test_a_run_that_is_narrowed_down_counts_for_no_room(project: Project, narrowed: list[str]) -> None:
     assert project.run("--all", "-q", *narrowed).returncode == 0

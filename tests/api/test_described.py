@@ -45,7 +45,11 @@ CHECKS = {
     # A plugin that fails is 502, one that is slow 504; 500 and 503 would be ours.
     "not_a_server_error": {"expected-statuses": ["2xx", "3xx", "4xx", "502", "504"]},
     # What a plugin takes is its own to say: 400 where a body is described as any object.
-    "positive_data_acceptance": {"expected-statuses": ["2xx", "400", "401", "403", "404", "409", "429", "502"]},
+    "positive_data_acceptance": {"expected-statuses": ["2xx", "400", "401", "403", "404", "409", "413", "429", "502"]},
+    # Many long texts together are refused for their size before anybody looks at them.
+    "negative_data_rejection": {
+        "expected-statuses": ["400", "401", "403", "404", "405", "409", "413", "415", "429", "502"]
+    },
 }
 # Headers that mean nothing here are no mistake: every proxy adds some.
 UNKNOWN_HEADER = "in header - object with unexpected properties"

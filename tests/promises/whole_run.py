@@ -1,10 +1,10 @@
 """`./run test --all`: every test there is, one room after another, and from where it was left.
 
 Each room (a folder of tests/, or a file that stands in none) is a run of pytest of its own, so that a run that was
-interrupted, or had one red room, goes on instead of beginning again. What passed is kept in `.run/whole-run.json` for
-as long as no file of the program or of its tests changes; `--fresh` forgets it. The whole set is on record as passed
-once every room has passed on the same files, and as failed once every room has run and one of them failed. A run that
-is narrowed down (`-k`, `-m`, a path, …) is an ordinary run of pytest and counts for no room.
+interrupted, or had one red room, goes on instead of beginning again. That a room passed is kept in
+`.run/whole-run.json` for as long as no file changes but the tests of other rooms; `--fresh` forgets it. The whole set
+is on record as passed once every room has, and as failed once every room has run and one of them failed. A run that is
+narrowed down (`-k`, `-m`, a path, …) is an ordinary run of pytest and counts for no room.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ class Progress:
     """Which rooms have passed on the files as they are now, with their seconds."""
 
     path: Path
-    fingerprint: str
+    fingerprints: dict[str, str]  # by room
 
     def read(self) -> dict[str, float]:
         try:
             kept: Any = json.loads(self.path.read_text(encoding="utf-8"))
-            return dict(kept["passed"]) if kept["fingerprint"] == self.fingerprint else {}
-        except (OSError, ValueError, KeyError, TypeError):
+            return {room: seconds for room, (mark, seconds) in kept.items() if self.fingerprints.get(room) == mark}
+        except (OSError, ValueError, TypeError, AttributeError):
             return {}
 
     def write(self, passed: dict[str, float]) -> None:
         self.path.parent.mkdir(exist_ok=True)
+        kept = {room: (self.fingerprints[room], seconds) for room, seconds in passed.items()}
         scratch = self.path.with_suffix(".tmp")
-        scratch.write_text(json.dumps({"fingerprint": self.fingerprint, "passed": passed}, indent=1), encoding="utf-8")
+        scratch.write_text(json.dumps(kept, indent=1), encoding="utf-8")
         scratch.replace(self.path)
 
 
@@ -57,14 +58,26 @@ def rooms(tests: Path) -> list[str]:
     return sorted(path.name for path in (*folders, *tests.glob("test_*.py")))
 
 
-def fingerprint(root: Path) -> str:
-    """Changes whenever a file of the program or of its tests does."""
-    digest = sha256()
+def fingerprints(root: Path, every: list[str]) -> dict[str, str]:
+    """By room; changes whenever a file of the program or of the tests does, but for the tests of another room.
+
+    A file that stands in no room looks at the whole project, the tests of every room among it.
+    """
     below = [path for folder in _FOLDERS for path in sorted((root / folder).rglob("*"))]
-    for path in (*below, *(root / name for name in _FILES)):
-        if path.is_file() and "__pycache__" not in path.parts and "node_modules" not in path.parts:
-            digest.update(f"{path.relative_to(root)}\n".encode())
-            digest.update(sha256(path.read_bytes()).digest())
+    digests = {
+        path.relative_to(root).parts: sha256(path.read_bytes()).hexdigest()
+        for path in (*below, *(root / name for name in _FILES))
+        if path.is_file() and "__pycache__" not in path.parts and "node_modules" not in path.parts
+    }
+    return {room: _fingerprint(room, digests) for room in every}
+
+
+def _fingerprint(room: str, digests: dict[tuple[str, ...], str]) -> str:
+    digest = sha256()
+    for parts, file_digest in digests.items():
+        elsewhere = parts[0] == "tests" and len(parts) > 2 and parts[1] != room and parts[-1].startswith("test_")
+        if room.endswith(".py") or not elsewhere:
+            digest.update(f"{'/'.join(parts)} {file_digest}\n".encode())
     return digest.hexdigest()
 
 
@@ -84,8 +97,8 @@ def main() -> int:
     arguments, options = parser.parse_known_args()
     if any(_narrows(option) for option in options):
         return _pytest(options)
-    progress = Progress(ROOT / ".run" / "whole-run.json", fingerprint(ROOT))
     every = rooms(ROOT / "tests")
+    progress = Progress(ROOT / ".run" / "whole-run.json", fingerprints(ROOT, every))
     if unknown := set(arguments.room) - set(every):
         parser.error(f"no such room: {', '.join(sorted(unknown))}")
     passed = {} if arguments.fresh else progress.read()

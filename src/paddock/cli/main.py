@@ -5,6 +5,7 @@ It knows every command's name and summary, and imports only the command that is 
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -14,6 +15,7 @@ import click
 from paddock.cli.command import LazyCommand, LazyGroup
 from paddock.cli.output.streams import configure_streams, flush_streams
 
+_GC_THRESHOLD = 20_000  # allocations between two collections: loading a host's modules leaves none to collect
 COMMANDS = {
     "plugin": LazyCommand(
         "paddock.cli.commands.plugin.group:app", "Check, install, configure, run and remove plugins."
@@ -112,6 +114,7 @@ app = RootGroup(
 
 def main() -> None:
     """Run the command line. Commands report their own errors."""
+    gc.set_threshold(_GC_THRESHOLD)
     configure_streams()
     status: int = 0
     try:
