@@ -15,9 +15,11 @@ pytest_plugins = ["promises.plugin", "fixtures.databases", "fixtures.side_by_sid
 # search for garbage looks through all of them.
 gc.disable()
 
-# Whoever starts this in the background of a shell has it ignore Ctrl-C, and so would every program that a test starts.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Whoever starts this in the background of a shell, or with nohup, has it ignore Ctrl-C or the end of its terminal, and
+# so would every program that a test starts.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, handler)
 
 # A property test may be slow on a loaded machine without being wrong, so no example has a deadline. In CI the
 # examples are fixed: a red run there can be repeated anywhere.
