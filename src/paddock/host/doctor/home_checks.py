@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
+from paddock.config.variables import VARIABLE_UNSET
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.host.doctor.check import STORE_TIMEOUT_S, Check, CheckStatus
@@ -89,7 +90,6 @@ def _plugins_unchecked(reason: str) -> Check:
 
 
 _MAX_CONFIG_HINTS = 10
-_VARIABLE_UNSET = "config.variable_unset"
 _WHY_CONFIGURATION = "A plugin does not start if its configuration refers to a secret or variable that is not set."
 
 
@@ -111,10 +111,10 @@ def check_configuration(
             problems = _unset_references(store, environ)
     except PaddockError as error:
         return _configuration_unchecked(error.message)
-    variables_unset = any(problem.code == _VARIABLE_UNSET for problem in problems)
+    variables_unset = any(problem.code == VARIABLE_UNSET for problem in problems)
     if query is not None and variables_unset and _daemon_runs(directories, query):
         # A daemon has environment variables of its own, and reports plugins that do not run.
-        problems = [problem for problem in problems if problem.code != _VARIABLE_UNSET]
+        problems = [problem for problem in problems if problem.code != VARIABLE_UNSET]
     if not problems:
         return Check("configuration", CheckStatus.OK, "every secret and variable that it refers to is set")
     found = (

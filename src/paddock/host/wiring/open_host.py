@@ -303,7 +303,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 permitted_plugins=PermittedPlugins(gate),
                 unknown_outcomes=UnknownOutcomes(database, views, gate.starter.effects, node, clock, random),
             )
-            secret_store = SecretService(views, keys, reconciler.reconcile)
+            secret_store = SecretService(views, keys, reconciler.apply_secret_change)
             secrets = SecretServices(
                 store=secret_store,
                 usage=SecretUsageService(views),
