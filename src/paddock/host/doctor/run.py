@@ -34,6 +34,7 @@ from paddock.host.doctor.home_checks import (
     check_rules,
     check_secrets,
 )
+from paddock.host.doctor.ledger_check import check_ledger
 from paddock.host.doctor.system_checks import (
     check_disk,
     check_git,
@@ -80,6 +81,7 @@ def check_machine(
         ("configuration", lambda: check_configuration(directories, settings, environ, ask_daemon)),
         ("secrets", lambda: check_secrets(directories, settings, environ)),
         ("effects", lambda: check_effects(directories, settings)),
+        ("ledger", lambda: check_ledger(directories, settings)),
         ("rules", lambda: check_rules(directories, settings)),
         ("git", lambda: check_git(environ)),
         ("node", lambda: check_node(environ)),
