@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from paddock.console.static_files import static_url
@@ -24,6 +25,8 @@ from paddock.console.text.principal_text import (
     requester_name,
 )
 
+KEY_LABELS: Final = "key_labels"
+"""The template value with the labels of API keys by principal, for pages that name callers."""
 _TEMPLATE_DIR: Final = Path(__file__).parent / "templates"
 _CALL_SEVERITIES: Final = {
     "succeeded": "good",
@@ -59,8 +62,8 @@ def _environment() -> Environment:
         "mood": call_severity,
     }
     filters |= {
-        "who": principal_name,
-        "asker": requester_name,
+        "who": _principal_filter,
+        "asker": _requester_filter,
         "asked_words": approval_state_text,
         "asked_mood": approval_state_severity,
     }
@@ -73,6 +76,16 @@ def _environment() -> Environment:
     environment.filters.update(filters)
     environment.globals["static"] = static_url
     return environment
+
+
+@pass_context
+def _principal_filter(context: Context, principal: str) -> str:
+    return principal_name(principal, context.get(KEY_LABELS, {}))
+
+
+@pass_context
+def _requester_filter(context: Context, request: Mapping[str, Any]) -> str:
+    return requester_name(request, context.get(KEY_LABELS, {}))
 
 
 def time_element(at: str | None) -> Markup:

@@ -18,6 +18,7 @@ from paddock.console.forms.fields import FormView, build_form
 from paddock.console.forms.parse import RAW_JSON_FIELD, parse_form
 from paddock.console.forms.request_form import read_form
 from paddock.console.page import Page, redirect_with_flash, render_page
+from paddock.console.templates import KEY_LABELS
 from paddock.core.errors import Conflict, Denied, Invalid, PaddockError, Problem
 from paddock.core.ids import Tenant
 from paddock.host.host import Host
@@ -52,7 +53,9 @@ class ApprovalPages:
             principal.tenant, ended=ended, before=before, limit=_PAGE_SIZE, to=principal
         )
         next_cursor = approvals[-1]["id"] if len(approvals) == _PAGE_SIZE else None
-        return render_page(request, "approvals.html", {"approvals": approvals, "ended": ended, "after": next_cursor})
+        values = {"approvals": approvals, "ended": ended, "after": next_cursor}
+        labels = await self._host.identity.api_keys.labels(principal.tenant)
+        return render_page(request, "approvals.html", {**values, KEY_LABELS: labels})
 
     async def show(self, request: Request) -> Response:
         return await self._render(request)
@@ -80,7 +83,8 @@ class ApprovalPages:
         json_text = text if text is not None else json.dumps(params if changed is None else changed, indent=2)
         values = {"one": approval, "form": form, "written": json_text, "edited": edited, "comment": comment}
         elsewhere = () if form is not None and edited else tuple(problems)
-        return render_page(request, "approval.html", {**values, "problems": elsewhere}, status)
+        labels = await self._host.identity.api_keys.labels(context.tenant)
+        return render_page(request, "approval.html", {**values, "problems": elsewhere, KEY_LABELS: labels}, status)
 
     async def _find_input_schema(self, preview: Mapping[str, Any], tenant: Tenant) -> Mapping[str, Any] | None:
         """Return the tool's input schema; None if it has none or is gone."""
@@ -140,7 +144,8 @@ class ApprovalPages:
     async def show_standing(self, request: Request) -> Response:
         principal = (await call_context(self._host, request)).principal
         standing = await self._host.approvals.list_standing(principal.tenant, revoked=False, to=principal)
-        return render_page(request, "standing.html", {"standing": standing, "ended": False})
+        labels = await self._host.identity.api_keys.labels(principal.tenant)
+        return render_page(request, "standing.html", {"standing": standing, "ended": False, KEY_LABELS: labels})
 
     async def revoke_standing(self, request: Request) -> Response:
         context, standing_id = await call_context(self._host, request), path_param(request, "id")
