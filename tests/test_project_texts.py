@@ -15,7 +15,7 @@ from paddock.core.action import SENTENCES, template_arguments
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path(paddock.__file__).parent
 PAGES = (
-    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((SOURCE / "console" / "templates").rglob("*.html")),
 )
