@@ -112,7 +112,8 @@ class Config:
 
     `home` overrides `$PADDOCK_HOME`. With `start="enabled"` the enabled plugins start at once, with `"nothing"` each
     starts at its first call. A `daemon` owns its embedded store exclusively; a `command` works beside it. `passphrase`
-    asks for that of the keys when one of them is needed and no setting gives it.
+    asks for that of the keys when one of them is needed and no setting gives it. `flags` are settings of the command
+    line, which override all others.
     """
 
     home: Path | None = None
@@ -121,6 +122,7 @@ class Config:
     start: Literal["enabled", "nothing"] = "enabled"
     cwd: Path | None = None
     passphrase: PassphrasePrompts | None = None
+    flags: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 @asynccontextmanager
@@ -141,7 +143,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     environ = dict(config.environ) | ({"PADDOCK_HOME": str(config.home)} if config.home else {})
     directories = find_directories(environ, Path.home())
     create_directories(directories)
-    loaded_settings = load_settings(directories, environ, cwd=config.cwd)
+    loaded_settings = load_settings(directories, environ, cwd=config.cwd, flags=config.flags)
     settings = loaded_settings.settings
     clock, random = SystemClock(), SystemRandom()
     keys = load_secret_keys(directories, settings, environ, config.passphrase)
