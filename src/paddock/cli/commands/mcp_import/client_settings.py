@@ -1,102 +1,35 @@
-"""An MCP client's settings file: the snippet to paste, and its atomic replacement with a backup."""
+"""An MCP client's settings file as an import sees it: the snippet to paste, and its replacement."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
+from paddock.cli.commands.mcp_import.replacement_log import BACKUP_SUFFIX, ReplacementLog, read_settings_text
 from paddock.cli.output.consent_prompt import confirm
 from paddock.cli.output.report import print_message, print_result, styled
+from paddock.config.directories import directory_variables
 from paddock.config.settings import HttpSettings
-from paddock.core.errors import Conflict, Invalid, OperatorError
+from paddock.core.errors import Invalid, OperatorError
 from paddock.core.printable import printable
 from paddock.manifest.client_config import (
-    SERVER_COMMAND,
+    SERVER_NAME,
     config_snippet,
+    format_snippet,
     http_entry,
     is_paddock,
     parse_server_lists,
     replace_with_paddock,
     stdio_entry,
 )
-from paddock.store.filesystem import sync_directory
+from paddock.manifest.dialects.mcp_server_lists import MCP_SERVERS, VSCODE
 
-BACKUP_SUFFIX = ".before-paddock"
 WILDCARD_ADDRESSES = ("0.0.0.0", "[::]")  # noqa: S104 - a daemon may listen on them, but no client connects to them
 TOKEN_PLACEHOLDER = "KEY"  # noqa: S105 - a placeholder for the person's own key
-
-
-def replace_text(path: Path, before: str, after: str) -> Path:
-    """Replace a file's text atomically and return the path of its backup.
-
-    The file keeps its mode and owner, and a symbolic link stays one. The backup is readable by its owner only: such
-    files contain keys.
-
-    Raises:
-        Conflict: it changed since it was read.
-        OperatorError: it cannot be written.
-    """
-    real = Path(os.path.realpath(path))
-    try:
-        if real.read_bytes() != before.encode():
-            raise Conflict(
-                f"{path} changed while you were deciding", code="import.file_changed", hint="run the command again"
-            )
-        status = real.stat()
-        backup = _write_backup(real, before)
-        try:
-            _replace_atomically(real, after, status)
-        except BaseException:
-            backup.unlink(missing_ok=True)  # a copy of the unchanged file, with its keys
-            raise
-        sync_directory(real.parent)
-    except OSError as error:
-        raise OperatorError(
-            f"{path} cannot be written: {error.strerror}",
-            code="import.unwritable",
-            hint="look at who may write it, or paste the lines yourself",
-        ) from None
-    return backup
-
-
-def _write_backup(real: Path, text: str) -> Path:
-    for number in count(1):
-        backup = real.with_name(f"{real.name}{BACKUP_SUFFIX}" + (f"-{number}" if number > 1 else ""))
-        with suppress(FileExistsError):
-            descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            _write_file(descriptor, text)
-            return backup
-    raise AssertionError("numbers do not end")
-
-
-def _replace_atomically(real: Path, text: str, status: os.stat_result) -> None:
-    descriptor, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
-    try:
-        _write_file(descriptor, text, status)
-        Path(name).replace(real)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _write_file(descriptor: int, text: str, status: os.stat_result | None = None) -> None:
-    with open(descriptor, "wb") as file:
-        if status is not None:
-            os.fchmod(descriptor, status.st_mode & 0o777)
-            if (os.geteuid(), os.getegid()) != (status.st_uid, status.st_gid):
-                os.fchown(descriptor, status.st_uid, status.st_gid)
-        file.write(text.encode())
-        file.flush()
-        os.fsync(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +42,26 @@ class McpClientSettings:
     paddock_entries: frozenset[str] = frozenset()  # names of the entries that are Paddock itself
 
     def stdio(self) -> dict[str, Any]:
-        """Return the entry with which the client starts Paddock, with this command's home."""
-        home = os.environ.get("PADDOCK_HOME")
-        return stdio_entry(self.form, {"PADDOCK_HOME": home} if home else {})
+        """Return the entry with which the client starts this installation of Paddock, with this command's home."""
+        return stdio_entry(self.form, paddock_command(), directory_variables(os.environ))
+
+
+def paddock_command() -> list[str]:
+    """Return the command of this installation by its absolute path: a client may have another PATH."""
+    script = Path(sys.executable).parent / SERVER_NAME  # not resolved: the interpreter of an environment is a link
+    if os.access(script, os.X_OK):
+        return [str(script.absolute())]
+    return [str(Path(sys.executable).absolute()), "-m", "paddock.cli"]
 
 
 def read_client_settings(path: Path) -> McpClientSettings | None:
     """Read a client's settings; None if the file lists no servers, as a package does not."""
     try:
-        text = path.read_bytes().decode()
+        text = read_settings_text(path)
         lists = parse_server_lists(path.name, text)
     except (OSError, ValueError, Invalid):
         return None
-    entries = [entry for servers in lists for entry in servers.holder.within(servers.key).value.items()]
+    entries = [entry for servers in lists for entry in servers.servers.items()]
     paddock_entries = frozenset(title for title, server in entries if is_paddock(server))
     return McpClientSettings(path, text, lists[0].form, paddock_entries) if lists else None
 
@@ -144,22 +84,17 @@ def require_client_settings(client: McpClientSettings | None, path: Path) -> Mcp
 def print_client_snippet(client: McpClientSettings, http: HttpSettings, *, as_json: bool) -> dict[str, Any]:
     """Print the snippet to paste into the client's settings, and return it as JSON data."""
     stdio = config_snippet(client.form, client.stdio())
-    url = _mcp_url(http)
+    url = _mcp_url(http) if client.form in (MCP_SERVERS, VSCODE) else None
     over_http = config_snippet(client.form, http_entry(url, TOKEN_PLACEHOLDER)) if url else None
     if not as_json:
         print_message()
         print_message(
             f"All of them through one endpoint: paste this into {printable(client.path.name)} in place of the servers"
         )
-        print_result(json.dumps(stdio, indent=2))
+        print_result(format_snippet(client.form, stdio))
         if over_http is not None:
             print_message("or, while `paddock serve` runs, over HTTP with a key of `paddock apikey add`:")
-            print_result(json.dumps(over_http, indent=2))
-        if shutil.which(SERVER_COMMAND[0]) is None:
-            program = printable(str(Path(sys.argv[0]).resolve()), 400)
-            print_message(
-                f"{styled('!', 'yellow')} your client has to find `paddock`; where it does not, write {program}"
-            )
+            print_result(format_snippet(client.form, over_http))
     return {"stdio": stdio, "http": over_http}
 
 
@@ -174,7 +109,7 @@ def _mcp_url(http: HttpSettings) -> str | None:
 
 
 def update_client_settings(
-    client: McpClientSettings, imported: Sequence[str], retype: str, *, yes: bool
+    client: McpClientSettings, imported: Sequence[str], log: ReplacementLog, retype: str, *, yes: bool
 ) -> dict[str, Any]:
     """After confirmation, replace the imported servers in the client's settings by Paddock.
 
@@ -188,7 +123,7 @@ def update_client_settings(
     backup = f"{client.path.name}{BACKUP_SUFFIX}"
     question = f"Replace {names} in {path_text} by Paddock? What it is now is kept beside it, as {backup}."
     confirm(question, yes=yes, retype=f"{retype} --replace")
-    backup_path = replace_text(client.path, client.text, after)
+    backup_path = log.replace(client.path, client.text, after, list(imported))
     print_message(
         f"{styled('✓', 'green')} {path_text} has Paddock in place of {names};"
         f" what it was: {printable(str(backup_path), 400)}"
