@@ -60,6 +60,8 @@ COMMANDS = {
     "doctor": LazyCommand(
         "paddock.cli.commands.doctor:doctor", "Check this machine, and print a command to fix each problem."
     ),
+    "backup": LazyCommand("paddock.cli.commands.backup:backup", "Write the whole home into one file."),
+    "restore": LazyCommand("paddock.cli.commands.backup:restore", "Restore a home from a backup."),
     "demo": LazyCommand("paddock.demo.command:demo", "Run a demo host with the example plugins."),
 }
 
