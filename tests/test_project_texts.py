@@ -19,7 +19,8 @@ PAGES = (
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((SOURCE / "console" / "templates").rglob("*.html")),
 )
-# Where commands are typed or described: the command line, the demo, and the descriptions of settings and the API.
+# Where commands are typed or described: the command line, the demo, the descriptions of settings and the API, and what
+# people read in a chat, which has neither pages nor a terminal of ours.
 MAY_NAME_COMMANDS = (
     "cli/",
     "demo/",
@@ -28,6 +29,7 @@ MAY_NAME_COMMANDS = (
     "config/oidc_settings.py",
     "config/plugin_settings.py",
     "config/web_settings.py",
+    "mcp_server/approval_text.py",
     "web/routing/openapi.py",
 )
 # Calls whose arguments are texts for people, beside the constructors of errors.

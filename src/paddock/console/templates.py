@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 from paddock.console.static_files import static_url
 from paddock.console.text.action_text import action_link, next_step
 from paddock.console.text.principal_text import (
+    approval_scope_text,
     approval_state_severity,
     approval_state_text,
     capitalize_first,
@@ -65,6 +66,7 @@ def _environment() -> Environment:
         "who": _principal_filter,
         "asker": _requester_filter,
         "asked_words": approval_state_text,
+        "lasting": approval_scope_text,
         "asked_mood": approval_state_severity,
     }
     filters |= {

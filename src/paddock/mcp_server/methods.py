@@ -24,7 +24,7 @@ from paddock.mcp_server.exchange import McpExchange, Subscriber
 from paddock.mcp_server.list_changes import ListChangeNotifier
 from paddock.mcp_server.resource_subscriptions import ResourceSubscriptions
 from paddock.mcp_server.resources import McpResources
-from paddock.mcp_server.results import complete_result, fault_from_error, tool_failure, tool_pending, tool_result
+from paddock.mcp_server.results import complete_result, fault_from_error, tool_failure, tool_result, with_approval
 from paddock.mcp_server.revisions import (
     HANDSHAKE_REVISIONS,
     OLDEST_REVISION,
@@ -197,15 +197,16 @@ class McpMethods:
         """Return the result of a call that needs approval: pending, or final if the person answers at once."""
         revision = exchange.revision
         try:
-            call = await self._elicitation.elicit_approval(exchange, pending)
-            if call is not None:
-                return tool_result(target, await _wait_or_cancel(call), revision)
+            answered = await self._elicitation.elicit_approval(exchange, pending)
+            if answered is not None:
+                result = tool_result(target, await _wait_or_cancel(answered.call), revision)
+                return with_approval(result, answered.approval)
         except NeedsApproval as still_pending:
             pending = still_pending
         except PaddockError as error:
             return tool_failure(error, revision)
         self._elicitation.remember_pending(exchange, name, call_arguments, pending)
-        return tool_pending(pending, self._elicitation.approval_url(pending.details["approval"]), revision)
+        return await self._elicitation.pending_result(exchange, pending)
 
     async def _claim_result(
         self,

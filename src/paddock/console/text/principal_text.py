@@ -49,6 +49,14 @@ def approval_state_text(state: str) -> str:
     return _APPROVAL_STATES.get(state, (state.capitalize(), "calm"))[0]
 
 
+def approval_scope_text(answer: Mapping[str, Any]) -> str:
+    """Describe for which calls an approval holds."""
+    if answer["scope"] == "once":
+        return "for this call alone"
+    calls = "every tool of the plugin" if answer["reach"] == "plugin" else "the tool"
+    return f"for {calls}, {'until the plugin is upgraded' if answer['scope'] == 'always' else 'in this session'}"
+
+
 def approval_state_severity(state: str) -> str:
     """Return the severity class of an approval state."""
     return _APPROVAL_STATES.get(state, ("", "calm"))[1]

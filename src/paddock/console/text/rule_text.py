@@ -27,8 +27,8 @@ _APPROVAL_TEXTS: Final = {
     "gate": "The call waits up to a week for an approver to open the gate.",
 }
 _REMEMBER_TEXTS: Final = {
-    "tool": "A yes can be kept for the tool.",
-    "plugin": "A yes can be kept for the whole plugin.",
+    "tool": "The yes lasts for the tool until its plugin is upgraded, unless the person chooses once.",
+    "plugin": "The yes lasts for the tool, or the whole plugin, until it is upgraded, unless the person chooses once.",
 }
 _TOKEN: Final = re.compile(
     r"(?P<comment>//[^\n]*)"

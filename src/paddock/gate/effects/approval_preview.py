@@ -32,6 +32,7 @@ class PendingApprovalJson(TypedDict):
     call_id: str
     plugin: str
     kind: ApprovalRequestKind
+    answerable_by: Annotated[list[str], "Who can answer it: people, as in `user:ann`, roles and groups."]
     four_eyes: bool
     remember: str
     expires_at: DateTime
@@ -52,8 +53,9 @@ def approval_required_error(approval: Approval, target: CallTarget, **extra_deta
         "plugin": approval.binding.subject.plugin,
         "approval": approval.id,
         "kind": approval.kind,
+        "answerable_by": list(approval.answerable_by),
         "four_eyes": four_eyes,
-        "remember": approval.remember,
+        "remember": approval.remember_limit,
         "expires_at": approval.binding.expires_at,
         "preview": {**approval_preview(approval, target), "reason": approval.caller_reason},
     }

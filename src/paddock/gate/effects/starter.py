@@ -93,7 +93,7 @@ _WITHDRAW_TIMEOUT_S = 5.0  # for withdrawing an approval request that was made a
 
 
 class DecisionChanged(Exception):
-    """The policy decides differently by now, because the caller's consents have changed."""
+    """The call is decided differently by now: the caller's consents have changed, or a standing approval was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,7 @@ class CallStarter:
             Denied: the policy forbids it.
             NeedsApproval: a person has to approve it first.
             KeyAlreadyClaimed: another daemon has claimed the key.
+            DecisionChanged: a standing approval for it was given meanwhile.
         """
         invocation.approval = invocation.resumed_approval
         match invocation.decision:
@@ -253,10 +254,17 @@ class CallStarter:
             remember=asked.remember,
         )
         here = None if invocation.target.read_only else await self.effects.current_node_run()
-        # In one transaction: until the person answers, other calls with the same key wait for the same answer.
-        also = None if here is None else partial(self.effects.record_hold, invocation=invocation, here=here)
+
+        def check_and_hold(tx: Transaction) -> None:
+            # A standing approval answers what waits when it is given; nothing may begin to wait for it afterwards.
+            if request.remember != "never" and self.approvals.is_covered(tx, request):
+                raise DecisionChanged
+            # In one transaction: until the person answers, other calls with the same key wait for the same answer.
+            if here is not None:
+                self.effects.record_hold(tx, invocation=invocation, here=here)
+
         try:
-            approval, token = await run_to_completion(self.approvals.ask(request, also))
+            approval, token = await run_to_completion(self.approvals.ask(request, check_and_hold))
         except asyncio.CancelledError:
             # The caller is gone, and would not learn that the call waits.
             with contextlib.suppress(TimeoutError):

@@ -51,7 +51,8 @@ def _answered(values: EntryValues) -> str:
         "; more people have to approve it" if answer == "approved" and values.fields.get("state") == "pending" else ""
     )
     comment = values.text_if_present("comment", ": “{}”")
-    return f"{_answerer_text(values, 'answered_by')} {answer} {values.what}{comment}{more}"
+    standing = values.text_if_present("standing", ", with the standing approval {}")
+    return f"{_answerer_text(values, 'answered_by')} {answer} {values.what}{standing}{comment}{more}"
 
 
 def _answerer_text(values: EntryValues, field: str) -> str:
@@ -70,7 +71,7 @@ def _request_ended(values: EntryValues) -> str:
 
 def _standing(values: EntryValues) -> str:
     subject = values.what if values.fields.get("method") else f"every tool of {values['name']}"
-    duration = "until it is revoked" if values.fields.get("scope") == "always" else "for one session"
+    duration = "until the plugin is upgraded" if values.fields.get("scope") == "always" else "for one session"
     return f"{_answerer_text(values, 'given_by')} approved {subject} for {values['holder']}, {duration}"
 
 

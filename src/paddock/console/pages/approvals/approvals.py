@@ -21,6 +21,7 @@ from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.console.templates import KEY_LABELS
 from paddock.core.errors import Conflict, Denied, Invalid, PaddockError, Problem
 from paddock.core.ids import Tenant
+from paddock.host.calls.approvals import ApprovalJson
 from paddock.host.host import Host
 from paddock.host.identity.caller import impersonating_operator
 from paddock.web.request_context import call_context
@@ -119,7 +120,7 @@ class ApprovalPages:
                 pass
             case _:  # submitted with Enter, or the edit is invalid
                 return await self._render(request, comment=comment, problems=problems, status=422, **edits)
-        scope = form.last_text("scope") or "once"
+        scope = form.last_text("scope")  # only where there is a choice
         reach = form.last_text("reach") if scope != "once" else ""  # reach does not apply to a single approval
         try:
             answered = await approvals.approve(
@@ -127,7 +128,7 @@ class ApprovalPages:
                 context.principal,
                 through=impersonating_operator(context),
                 comment=comment,
-                remember=parse_remember({"scope": scope, "reach": reach or "tool"}),
+                remember=parse_remember({"scope": scope, "reach": reach or "tool"}) if scope else None,
                 payload=payload,
             )
         except Invalid as invalid:
@@ -135,11 +136,7 @@ class ApprovalPages:
         except (Denied, Conflict) as error:
             error_problems = [error.as_problem()]
             return await self._render(request, comment=comment, problems=error_problems, status=409, **edits)
-        # An edited request is a new one, which another person may have to answer.
-        pending_message = "approval_counted" if answered["id"] == approval_id else "approval_changed"
-        return redirect_with_flash(
-            f"/approvals/{answered['id']}", pending_message if answered["state"] == "pending" else "approved"
-        )
+        return redirect_with_flash(f"/approvals/{answered['id']}", _approved_message(answered, approval_id))
 
     async def show_standing(self, request: Request) -> Response:
         principal = (await call_context(self._host, request)).principal
@@ -156,6 +153,18 @@ class ApprovalPages:
             standing_id, context.principal, through=impersonating_operator(context)
         )
         return redirect_with_flash("/approvals/standing", "revoked")
+
+
+def _approved_message(answered: ApprovalJson, approval_id: str) -> str:
+    """Return the code of the message for the person who approved a request."""
+    if answered["state"] == "pending":
+        # An edited request is a new one, which another person may have to answer.
+        return "approval_counted" if answered["id"] == approval_id else "approval_changed"
+    if answered["remember"] == "never":
+        return "approved"
+    return {"once": "approved_once", "session": "approved_session", "always": "approved_lasting"}[
+        answered["answers"][-1]["scope"]
+    ]
 
 
 def build_edit_form(
