@@ -69,7 +69,7 @@ async def test_of_a_removed_persons_requests_answers_and_consents_nothing_is_lef
 
     done = await forgotten(office, "user:bob")
 
-    assert done.rows == 6  # two requests, two answers, a standing approval and a consent
+    assert done.rows == 7  # two requests, two answers, a consent, and a standing approval that they gave and held
     left = await everything(office)
     for word in ("user:bob", "a secret place", "ses_bob", "Bob asked me", "I mean it", "not on my watch"):
         assert word not in left

@@ -92,12 +92,12 @@ async def test_what_waits_already_and_is_covered_is_answered_with_it(office: Off
     assert [(each.state, each.answers[0].by, each.answers[0].standing) for each in found] == [
         (ApprovalState.APPROVED, "user:bob", one.id)
     ] * 2
-    assert [each.id for each in await office.desk.list_answered_by("default", one.id)] == [each.id for each in covered]
+    assert {each.id for each in await office.desk.list_answered_by("default", one.id)} == {each.id for each in covered}
     answers = [event for event in office.heard.events if isinstance(event, ApprovalAnswered)]
-    assert [(event.approval, event.standing) for event in answers] == [
+    assert {(event.approval, event.standing) for event in answers} == {
         (one.approval, None),
         *((request.id, one.id) for request in covered),
-    ]
+    }
     for other in others:
         assert (await office.desk.find("default", other.id)).state is ApprovalState.PENDING
 

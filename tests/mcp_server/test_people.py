@@ -88,7 +88,7 @@ def test_without_a_session_it_is_confirmed_by_coming_back(served: Daemon) -> Non
 def test_what_is_confirmed_through_a_client_is_not_asked_again_and_nor_is_what_waits_already(
     served: Daemon, content: dict[str, str]
 ) -> None:
-    waits = Client(served).call("mail__odd", turn="earlier").result["_meta"][PENDING]
+    waits = Client(served).call("mail__odd", turn=f"earlier {content}").result["_meta"][PENDING]
     client = Client(served, capabilities=FORMS)
     with (
         client.posting(calling("mail__odd", 1, turn="one")) as first,

@@ -167,7 +167,7 @@ async def _wait_released(call: CallHandle, approval_id: str) -> None:
 
 
 def _chosen(answer: QuestionAnswer) -> RememberChoice | None:
-    """Return how long the yes is to last; None if the person did not choose."""
+    """Return how long the approval is to last; None if the person did not choose."""
     match answer.content.get(SCOPE_FIELD):
         case None:
             return None

@@ -22,7 +22,7 @@ _SCOPE_CHOICE: Final[Mapping[str, Any]] = {
     "properties": {
         SCOPE_FIELD: {
             "type": "string",
-            "title": "How long does your yes last?",
+            "title": "How long does your approval last?",
             "description": "always: for this tool, until its plugin is upgraded. once: for this call alone.",
             "enum": ["always", "once"],
             "default": "always",
@@ -32,18 +32,17 @@ _SCOPE_CHOICE: Final[Mapping[str, Any]] = {
 
 
 def question_text(pending: NeedsApproval) -> str:
-    """Return the question for the person: what would be done, with which parameters, and how long a yes lasts."""
+    """Return the question for the person: what would be done, with which parameters, and how long an approval lasts."""
     preview: Mapping[str, Any] = pending.details["preview"]
     effects = "; ".join(preview["does"])
     params = printable(json.dumps(preview["params"], ensure_ascii=False), _MAX_PARAMS_CHARS)
-    lasts = (
-        " A yes lasts for this tool until its plugin is upgraded, unless you choose once." if _lasts(pending) else ""
-    )
+    choice = "Your approval lasts for this tool until its plugin is upgraded, unless you choose once."
+    lasts = f" {choice}" if _lasts(pending) else ""
     return f"{pending.message}. It {effects}. With: {params}. Do you want this?{lasts}"
 
 
 def question_schema(pending: NeedsApproval) -> Mapping[str, Any]:
-    """Return the form of the question: how long a yes lasts, if there is a choice."""
+    """Return the form of the question: how long an approval lasts, if there is a choice."""
     return _SCOPE_CHOICE if _lasts(pending) else _NO_CHOICE
 
 

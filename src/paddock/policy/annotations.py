@@ -144,7 +144,8 @@ def _approval_problems(
             for name in ("approvers", "quorum", "four_eyes")
             if name in annotations
         ]
-    if annotations.get("approval") in ("consent", "action", "gate") and annotations.get("remember", "never") != "never":
+    for_one_call = annotations.get("approval") in ("consent", "action", "gate")
+    if for_one_call and annotations.get("remember") in ("tool", "plugin"):
         hint = 'it is approved for one call; write @approval("confirmation") for an answer that lasts'
         message = f"@remember has no effect on a request of kind {annotations['approval']}"
         problems.append(rule_problem(source, message, hint, at="@remember"))

@@ -19,7 +19,15 @@ MAX_PREVIEW_CHARS = 4_000  # of the parameters; the rest is in `paddock approval
 
 _ALWAYS_WORDS = ("a", "always")
 _ALWAYS_OR_ONCE = "[y]es, always for this tool until it is upgraded · [o]nce, this call alone"
-_SCOPES = dict.fromkeys(("y", "yes", *_ALWAYS_WORDS), "always") | dict.fromkeys(("o", "once"), "once")
+_LASTING_SCOPES: Mapping[str, str] = {
+    "y": "always",
+    "yes": "always",
+    "a": "always",
+    "always": "always",
+    "o": "once",
+    "once": "once",
+}
+_SINGLE_SCOPES: Mapping[str, str] = {"y": "once", "yes": "once", "o": "once", "once": "once"}
 
 # Sends a verdict, which is whether it approves and the request body, and returns the request as it is then. Raises
 # Denied where the person may not give it, and Conflict where another answer came first.
@@ -123,7 +131,7 @@ def ask_scope() -> str | None:
     """Ask a person who approves a confirmation how long that lasts; None if they do not approve it after all."""
     sys.stderr.write(f"Approve it? {_ALWAYS_OR_ONCE} · anything else: no > ")
     sys.stderr.flush()
-    return _SCOPES.get(sys.stdin.readline().strip().lower())
+    return _LASTING_SCOPES.get(sys.stdin.readline().strip().lower())
 
 
 def print_preview(preview: Mapping[str, Any], kind: str, *, closed: bool = False, erased: bool = False) -> None:
@@ -164,7 +172,7 @@ async def _ask_verdict(request: Mapping[str, Any], *, needs_other_person: bool) 
         return "no" if (line or "").strip().lower() in ("y", "yes") else "later"
     rememberable = request.get("remember", "never") != "never"
     yes = _ALWAYS_OR_ONCE if rememberable else "[y]es, this once"
-    scopes = _SCOPES if rememberable else dict.fromkeys(("y", "yes", "o", "once"), "once")
+    scopes = _LASTING_SCOPES if rememberable else _SINGLE_SCOPES
     while True:
         line = await read_terminal_line(f"Allow it? {yes} · [n]o · anything else: later > ")
         typed = (line or "").strip().lower()

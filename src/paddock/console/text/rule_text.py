@@ -27,8 +27,9 @@ _APPROVAL_TEXTS: Final = {
     "gate": "The call waits up to a week for an approver to open the gate.",
 }
 _REMEMBER_TEXTS: Final = {
-    "tool": "The yes lasts for the tool until its plugin is upgraded, unless the person chooses once.",
-    "plugin": "The yes lasts for the tool, or the whole plugin, until it is upgraded, unless the person chooses once.",
+    "tool": "The confirmation lasts for the tool until its plugin is upgraded, unless the person chooses once.",
+    "plugin": "The confirmation lasts for the tool, or for the whole plugin, until the plugin is upgraded, unless the"
+    " person chooses once.",
 }
 _TOKEN: Final = re.compile(
     r"(?P<comment>//[^\n]*)"
