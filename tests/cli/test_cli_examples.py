@@ -142,7 +142,7 @@ ELSEWHERE = {
     "paddock webhook show ID": "needs a receiver; tests/webhooks",
     "paddock webhook test ID": "needs a receiver; tests/webhooks",
     "paddock approval approve ID": "needs a request; tests/cli/test_cli_approval.py",
-    "paddock approval approve ID --always -y": "needs a request; tests/cli/test_cli_approval.py",
+    "paddock approval approve ID --once -y": "needs a request; tests/cli/test_cli_approval.py",
     "paddock approval deny ID -m 'not to her' -y": "needs a request; tests/cli/test_cli_approval.py",
     "paddock approval standing remove ID": "needs a standing approval; tests/cli/test_cli_approval.py",
     "paddock approval show ID": "needs a request; tests/cli/test_cli_approval.py",
