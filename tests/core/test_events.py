@@ -61,7 +61,8 @@ compaction.flagged plugin.granted plugin.configured
 plugin.pinned plugin.rolled_back plugin.repaired plugin.modified_detected key.trusted key.removed
 plugin.net_connected plugin.net_denied plugin.methods_differ plugin.capability_denied plugin.denial_flood
 plugin.embedded plugin.connected plugin.definitions_trusted plugin.definition_changed
-plugin.definition_accepted plugin.definitions_left_out tenant.created tenant.removed person.added person.changed
+plugin.definition_accepted plugin.definitions_left_out plugin.claims_trusted plugin.claims_distrusted
+tenant.created tenant.removed person.added person.changed
 session.opened session.ended login_link.made login_link.refused
 group.changed api_key.created api_key.revoked consent.given consent.revoked ledger.erased ledger.undescribed
 call.started call.ended effect.in_doubt effect.in_progress effect.resolved

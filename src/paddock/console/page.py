@@ -114,6 +114,8 @@ FLASH_MESSAGES: Final = {
     "forgotten": "Cleared.",
     "reset": "Reset to the default.",
     "accepted": "Accepted. It can be used from now on.",
+    "trusted": "Noted. You take its word for that from now on.",
+    "distrusted": "Noted. You no longer take its word for that.",
     "approved": "Approved.",
     "approved_once": "Approved, for this call alone. The next one asks again.",
     "approved_lasting": "Approved, and not asked again until the plugin is upgraded.",

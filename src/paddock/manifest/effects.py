@@ -40,7 +40,7 @@ EFFECT_TEXT = {
     Effect.TEMP_WRITE: "writes temporary files",
     Effect.FINAL_WRITE: "writes final documents",
     Effect.MEMORY_WRITE: "changes what the assistant remembers about you",
-    Effect.UNKNOWN: "does not say what it changes, so take it as able to change anything",
+    Effect.UNKNOWN: "says nothing about what it changes, so take it as able to change anything",
 }
 
 

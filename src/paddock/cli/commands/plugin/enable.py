@@ -11,6 +11,7 @@ import click
 from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.commands.plugin.tools import print_suspicious_text
+from paddock.cli.commands.plugin.trust import offer_read_marks
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import print_json, print_message, print_problems, styled
 from paddock.core.ids import DEFAULT_TENANT
@@ -55,15 +56,22 @@ def _report_restart(
 @installed_plugin_argument
 @options.tenant
 @enable_grant_option
+@click.option(
+    "--trust-reads/--no-trust-reads",
+    default=None,
+    help="Take its word for tools that say that they only read. [default: ask]",
+)
 @options.yes
 @options.as_json
-def enable(name: str, *, tenant: str, grant: tuple[str, ...], yes: bool, as_json: bool) -> None:
+def enable(
+    name: str, *, tenant: str, grant: tuple[str, ...], trust_reads: bool | None, yes: bool, as_json: bool
+) -> None:
     """Enable a plugin. A running daemon starts it; its files are verified on every start.
 
     Consent given at installation is for the default tenant; for another tenant, the capabilities are shown and consent
     is asked for.
     """
-    from paddock.cli.client.api_client import open_client_for_change, plugin_path
+    from paddock.cli.client.api_client import open_client, open_client_for_change, plugin_path
     from paddock.cli.client.plugin_status import (
         runtime_from_response,
         stale_config_warnings,
@@ -77,9 +85,11 @@ def enable(name: str, *, tenant: str, grant: tuple[str, ...], yes: bool, as_json
         tools_known = not client.has_daemon or client.get(f"{path}/tools")["known"]
         # Without a daemon it would only run until this command ends.
         body = {"grant": [str(capability) for capability in granted], "start": client.has_daemon}
-        enabled = client.post(f"{path}/enable", body)
+        enabled = client.post(f"{path}/enable", body | ({"trust_reads": True} if trust_reads else {}))
         discovered = None if tools_known else client.get(plugin_path(enabled["name"]))
         has_daemon = client.has_daemon
+        asks_for_trust = has_daemon and trust_reads is None and not as_json
+        has_marks = asks_for_trust and bool(client.get(f"{path}/tools")["read_marks"]["untrusted"])
     warnings = (*warnings_from_response(enabled), *stale_config_warnings(enabled))
     print_problems(warnings, "!", "yellow")
     if has_daemon and enabled["state"] != "running":
@@ -93,10 +103,16 @@ def enable(name: str, *, tenant: str, grant: tuple[str, ...], yes: bool, as_json
         state="enabled",
         runtime=runtime_from_response(enabled) if has_daemon else None,
         warnings=[warning.to_dict() for warning in warnings],
+        trusted_reads=enabled["trusted_reads"],
     )
     if discovered is not None:
         _report_discovered_tools(enabled["name"], tenant, discovered["callables"])
         print_suspicious_text(discovered["hints"], f"paddock plugin tools {enabled['name']}{tenant_option(tenant)}")
+    if enabled["trusted_reads"] and not as_json:
+        print_message(f"trusted its own read-only marks: {', '.join(map(printable, enabled['trusted_reads']))}")
+    if has_marks:
+        with open_client(tenant) as client:
+            offer_read_marks(client, enabled["name"], tenant)
 
 
 def _confirm_grants(

@@ -31,6 +31,7 @@ app = LazyGroup(
         "pin": LazyCommand(f"{_HERE}.enable:pin"),
         "repair": LazyCommand(f"{_HERE}.enable:repair"),
         "alias": LazyCommand(f"{_HERE}.enable:alias"),
+        "trust": LazyCommand(f"{_HERE}.trust:trust"),
         "accept": LazyCommand(f"{_HERE}.accept:accept"),
         "configure": LazyCommand(f"{_HERE}.configure:configure"),
         "knob": LazyCommand(f"{_HERE}.knob:knob"),
