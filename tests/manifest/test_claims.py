@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from tests.manifest.documents import native, sound
 
-from paddock.manifest.claims import Claim, claim_of, effect_texts
-from paddock.manifest.effects import EFFECT_TEXT, Effect
+from paddock.manifest.effects import EFFECT_TEXT, Claim, Effect, claim_of, effect_texts
 from paddock.manifest.permissions import callable_effects
 
 

@@ -24,8 +24,7 @@ from paddock.manifest.capability import (
     is_harmless,
     merge_capabilities,
 )
-from paddock.manifest.claims import CHANGING_CLAIMS, claim_of
-from paddock.manifest.effects import Effect
+from paddock.manifest.effects import CHANGING_CLAIMS, Effect, claim_of
 from paddock.manifest.model import CallableSpec, Manifest, PluginKind, RemoteRuntime
 from paddock.manifest.syntax.fields import ProblemReport
 

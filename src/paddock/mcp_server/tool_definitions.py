@@ -8,8 +8,7 @@ from typing import Any, Final, cast
 import orjson
 
 from paddock.gate.permitted_targets import PermittedTarget
-from paddock.manifest.claims import Claim, claim_of, claimed_hint
-from paddock.manifest.effects import Effect
+from paddock.manifest.effects import Claim, Effect, claim_of, claimed_hint
 from paddock.mcp_server.results import STRUCTURED_CONTENT, is_object_schema, target_result_field
 from paddock.mcp_server.revisions import ProtocolRevision
 

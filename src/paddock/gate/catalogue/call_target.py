@@ -10,8 +10,7 @@ from paddock.core.errors import Invalid, PluginError, Problem
 from paddock.core.schema.compile import CompiledSchema, compile_schema
 from paddock.gate.audit_entry import EntryTemplate
 from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
-from paddock.manifest.claims import Claim, claim_of
-from paddock.manifest.effects import Effect
+from paddock.manifest.effects import Claim, Effect, claim_of
 from paddock.manifest.model import CallableSpec
 from paddock.plugins.dialects.envelope import result_field, unwrap_field
 from paddock.plugins.tool_pinning.offer import WithheldDefinition

@@ -10,7 +10,7 @@ from paddock.core.errors import NeedsApproval
 from paddock.core.printable import printable
 from paddock.core.schema_annotations import DateTime
 from paddock.gate.catalogue.call_target import CallTarget
-from paddock.manifest.claims import Claim, effect_texts
+from paddock.manifest.effects import Claim, effect_texts
 
 
 class ApprovalPreviewJson(TypedDict):

@@ -11,8 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from paddock.core.ids import PluginName, Tenant
-from paddock.manifest.claims import Claim, claim_of
-from paddock.manifest.effects import Effect
+from paddock.manifest.effects import Claim, Effect, claim_of
 from paddock.manifest.model import CallableSpec
 from paddock.store.database import Transaction
 

@@ -13,8 +13,7 @@ from paddock.core.errors import NotFound, Problem
 from paddock.core.printable import printable
 from paddock.core.schema.compile import compile_schema
 from paddock.core.schema.traversal import as_object
-from paddock.manifest.claims import Claim, claim_of, effect_texts
-from paddock.manifest.effects import Effect
+from paddock.manifest.effects import Claim, Effect, claim_of, effect_texts
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest
 from paddock.manifest.permissions import callable_effects
 from paddock.plugins.dialects.envelope import is_mcp_server, result_value
