@@ -11,9 +11,17 @@ from tests.mcp_server.speaking import Client
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.marked import marked
+from fixtures.packages import write_file
 from fixtures.page_clients import signed_in
 from fixtures.people import key_of
 from paddock.mcp_server.tool_definitions import tool_annotations
+
+# Nobody is asked about the tools of one plugin, so that they can be seen to fail.
+RULES = """
+@id("unknown-effects-are-confirmed") @text("Confirm it.") @approval("confirmation") @remember("tool")
+forbid (principal, action == Action::"callUnattended", resource)
+when { resource.effects.contains(Effect::"unknown") } unless { resource in Plugin::"failing" };
+"""
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +32,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     paddock.quickly("plugin", "install", marked(folder / "caged", "caged"), "--yes")
     keeper = marked(folder / "keeper", "keeper", capabilities=[f"write:fs:{folder / 'notes'}"])
     paddock.quickly("plugin", "install", keeper, "--yes")
+    failing = marked(folder / "failing", "failing", capabilities=[f"write:fs:{folder / 'notes'}"])
+    paddock.quickly("plugin", "install", failing, "--yes")
+    write_file(paddock.home / "policies" / "failing.cedar", RULES).chmod(0o600)
+    (paddock.home / "policies").chmod(0o700)
     paddock.quickly("plugin", "enable", "caged")
     with daemon(paddock) as started:
         paddock.quickly("plugin", "enable", "keeper")
@@ -176,3 +188,28 @@ def test_the_console_shows_the_marks_and_takes_them_with_a_tick(served: Daemon) 
     assert served.ask("GET", "/plugins/keeper/tools").body["read_marks"]["trusted"] == []
     for nonsense in ({"word": "x"}, {"word": "reads", "trusted": "yes"}, {"word": "reads", "tool": "[1]"}):
         assert operator.send("/plugins/keeper/trust", **nonsense).status == 400
+
+
+def in_doubt(served: Daemon, tool: str) -> set[str]:
+    """The ways to fail that leave the outcome of a call unknown."""
+    doubted: set[str] = set()
+    for fail in ("error", "protocol", "nothing done", "exit"):
+        failed = served.ask("POST", f"/plugins/failing/call/{tool}", {"fail": fail}).body
+        assert failed["status"] in (502, 503), failed
+        if failed["details"].get("effect") == "in_doubt":
+            doubted.add(fail)
+    served.ask("POST", "/plugins/failing/enable?anew=1", {})
+    return doubted
+
+
+def test_which_failures_leave_an_outcome_unknown_depends_on_what_is_known_of_the_tool(served: Daemon) -> None:
+    paddock = served.paddock
+    enabled = paddock.quickly("plugin", "enable", "failing", "--trust-reads", "--json").json
+    assert enabled["trusted_reads"] == ["look", "search"]
+    assert in_doubt(served, "look") == set(), "it only reads by its mark, which is trusted"
+    assert in_doubt(served, "delete") == {"error", "protocol", "exit"}
+
+    paddock.quickly("plugin", "trust", "failing", "delete", "--errors", "--yes")
+    assert in_doubt(served, "delete") == {"exit"}, "a server that dies says nothing"
+    paddock.quickly("plugin", "trust", "failing", "delete", "--errors", "--off")
+    assert "error" in in_doubt(served, "delete")

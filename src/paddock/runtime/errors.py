@@ -26,12 +26,17 @@ from paddock.rpc.errors import INVALID_REQUEST, NO_ANSWER, NO_EFFECT, RpcError
 from paddock.runtime.diagnosis import Diagnosis, read_log
 from paddock.runtime.lifecycle import PluginState
 
-MALFORMED_RESULT_CODE = "tool.malformed_result"
 _UNANSWERED_CODES = frozenset({NO_ANSWER, INVALID_REQUEST})  # with which transports report that no answer came
 _MAX_MESSAGE_CHARS = 2_000
 _MAX_HINT_CHARS = 400
 _WORKER_EXITED_DATA = {"code": Unavailable.code}  # sent by a worker whose forked process for one call is gone
 _SDK_MESSAGE_PREFIX = "the plugin "  # e.g. "the plugin failed (ValueError)"
+
+
+class MalformedResult(PluginError):
+    """The plugin answered, with something that is no result in its protocol."""
+
+    code = "tool.malformed_result"
 
 
 def to_paddock_error(plugin: str, fault: RpcError, not_started_codes: frozenset[int] = frozenset()) -> PaddockError:
@@ -92,7 +97,7 @@ def had_no_effect(error: PaddockError) -> bool:
 def is_answered(error: PaddockError) -> bool:
     """Whether the plugin itself answered with this error. Otherwise something failed in between, or its answer was no
     answer."""
-    if isinstance(error, Unavailable | TimedOut) or error.error_code == MALFORMED_RESULT_CODE:
+    if isinstance(error, Unavailable | TimedOut | MalformedResult):
         return False
     data = error.details.get("data")
     from_transport = isinstance(data, dict) and "http_status" in data

@@ -13,7 +13,7 @@ from paddock.core.printable import printable
 from paddock.manifest.model import CallableForm, CallableSpec
 from paddock.rpc.errors import NO_EFFECT
 from paddock.runtime.diagnosis import EVERY_HOST_HINT, network_capability
-from paddock.runtime.errors import MALFORMED_RESULT_CODE
+from paddock.runtime.errors import MalformedResult
 
 MAX_MESSAGE_CHARS: Final = 2_000
 # Protocol fields that callers do not need.
@@ -123,9 +123,8 @@ def _cage_advice(plugin: PluginName, error_text: str, *, declares_for_itself: bo
 
 
 def _malformed_error(plugin: PluginName, spec: CallableSpec, reason: str) -> PluginError:
-    return PluginError(
+    return MalformedResult(
         f"{plugin} answered {printable(spec.name)} with an invalid MCP result: {reason}",
-        code=MALFORMED_RESULT_CODE,
         hint="the server's author has to fix it",
         details={"plugin": plugin},
     )
