@@ -20,7 +20,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Busy, HostError, NotFound, PaddockError
+from paddock.core.errors import Busy, HostError, NeedsConsent, NotFound, PaddockError
 from paddock.core.ids import PrincipalId, new_id
 from paddock.host.plugins.install_job import (
     InstallJob,
@@ -217,6 +217,9 @@ class InstallService:
                     ),
                     by=by,
                 )
+        except InstallStopped:
+            await thread.run(lambda _: _close_unanswered(staged))
+            raise
         finally:
             await thread.run(lambda _: staged.close())
         job.succeed(outcome)
@@ -251,6 +254,12 @@ def _prepare_plan(store: PluginStore, request: InstallRequest, job: InstallJob, 
         *how_to_grant_more(resolved.source, installed_as),
     )
     return make_plan(store, package, downgrade=request.downgrade)
+
+
+def _close_unanswered(staged: ExitStack) -> None:
+    """Remove the staged files. What a registry resolved stays for the command that consents to what was shown."""
+    with suppress(NeedsConsent), staged:
+        raise NeedsConsent("the installation was not answered")
 
 
 def _expected_outcome(store: PluginStore, plan: InstallPlan) -> InstallOutcome:
