@@ -200,7 +200,7 @@ async def test_a_syntax_error_is_told_with_its_place_in_the_folder_of_its_author
 async def test_a_call_that_never_ends_is_not_blamed_on_its_payload(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paddock.host.dev.trial_run.CALL_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("paddock.host.learn.trial_run.CALL_TIMEOUT_S", 1.0)
     folder = made(tmp_path / "plugin")
     edit(folder / "main.py", "plugin.log.info", "import time; time.sleep(600)\n    plugin.log.info")
     edit(folder / "paddock.yaml", "config_schema:", "timing: { shutdown_sec: 1 }\nconfig_schema:")

@@ -57,7 +57,7 @@ plugin.artifact_created plugin_id artifact_uri artifact_type size_bytes
 """
 ALSO = """plugin.initialize_timeout plugin.api_mismatch plugin.name_mismatch plugin.version_mismatch plugin.stopped
 protocol.oversize_message compactor_dropped_always_keep compaction.triggered compaction.completed compaction.failed
-compaction.flagged plugin.granted plugin.configured
+compaction.flagged plugin.granted plugin.configured plugin.tried
 plugin.pinned plugin.rolled_back plugin.repaired plugin.modified_detected key.trusted key.removed
 plugin.net_connected plugin.net_denied plugin.methods_differ plugin.capability_denied plugin.denial_flood
 plugin.embedded plugin.connected plugin.definitions_trusted plugin.definition_changed

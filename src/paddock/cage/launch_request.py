@@ -62,6 +62,10 @@ class CageHandle(Protocol):
         """Let the plugin run. Called once, when it waits."""
         ...
 
+    def take_listener(self) -> int | None:
+        """The seccomp listener of a learning cage, once the plugin waits; the caller owns it. None in all others."""
+        ...
+
     def kill(self) -> None:
         """Kill everything in the cage, in whatever state it is."""
         ...

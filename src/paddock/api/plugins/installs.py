@@ -66,6 +66,9 @@ class StartInstallBody(TypedDict):
         Annotated[Texts, "Capabilities that a person means to grant; an error if the package does not request them."]
     ]
     downgrade: NotRequired[Annotated[bool, "Whether an older version may replace a newer one."]]
+    as_installed: NotRequired[
+        Annotated[bool, "With `upgrade`: keep the installed package, and add the capabilities in `grant` to it."]
+    ]
 
 
 class ConfirmInstallBody(TypedDict):
@@ -203,6 +206,9 @@ class InstallRoutes:
         if "upgrade" in body:
             history = await self._host.plugins.versions.history(body["upgrade"])
             upgrade, recorded = history.plugin.name, history.source
+        if body.get("as_installed", False) and upgrade is not None:
+            grants = tuple(parse_grants(body))
+            return InstallRequest(None, upgrade=upgrade, grants=grants, as_installed=True), f"{upgrade} as installed"
         source = None
         if text is not None:
             if not names_network_source(text):

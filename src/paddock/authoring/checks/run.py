@@ -20,7 +20,7 @@ from paddock.authoring.checks.plugin_under_test import (
 from paddock.core.errors import PaddockError
 from paddock.host.dev.dev_host import DevHost
 from paddock.host.dev.snapshot import SourceSnapshot
-from paddock.host.dev.trial_run import TrialRun
+from paddock.host.learn.trial_run import TrialRun
 from paddock.host.plugins.tool_records import parse_tool
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, PythonRuntime, Schema

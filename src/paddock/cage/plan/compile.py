@@ -32,7 +32,7 @@ from paddock.cage.plan.host_filesystem import CachedFilesystem, HostFilesystem
 from paddock.cage.plan.mount_layout import MAX_BINDS, MountLayout, is_below
 from paddock.cage.plan.programs import PROGRAM_PATH, ResolvedPath, ResolvedProgram, is_python, resolve_links
 from paddock.cage.plan.runtime_files import COMMON_PATHS, TLS_PATHS, library_trees, python_trees
-from paddock.cage.spec import SDK_PATH, WORKER_SCRIPT, BindMount, CageSpec, PythonScript, ResourceLimits
+from paddock.cage.spec import SDK_PATH, WORKER_SCRIPT, BindMount, CageSpec, Learning, PythonScript, ResourceLimits
 from paddock.core.errors import Problem
 from paddock.manifest.capability import Capability, Execute, FileAccess, HostService, NetworkAccess
 from paddock.manifest.model import CommandRuntime, Manifest
@@ -68,6 +68,7 @@ def compile_cage(
     limits: ResourceLimits = _DEFAULT_LIMITS,
     command: Sequence[str] | None = None,
     trees: Iterable[str] = (),
+    learning: Learning | None = None,
 ) -> CageSpec:
     """Compile the cage for one plugin.
 
@@ -85,6 +86,7 @@ def compile_cage(
             program of its dependencies.
         trees: Directories of the host that the plugin needs to run, such as those dependencies. They are shown even
             where they lie in a hidden directory.
+        learning: Makes it a learning cage.
 
     Raises:
         CageUnavailable: Something that was granted or that its command names does not exist or cannot be shown. Carries
@@ -97,7 +99,8 @@ def compile_cage(
         runtime.command if isinstance(runtime, CommandRuntime) and command is None else tuple(command or ())
     )
     egress = tuple(dict.fromkeys(EgressGrant(one.host, one.port) for one in granted if isinstance(one, NetworkAccess)))
-    needs_tls = bool(egress) or any(isinstance(one, Execute) for one in granted)
+    # A learning cage shows what comes with any grant of a host, so that it is not taken for a need of its own.
+    needs_tls = bool(egress) or any(isinstance(one, Execute) for one in granted) or learning is not None
     compilation.show_libraries(TLS_PATHS if needs_tls else ())
     compilation.show_granted(granted, roots)
     compilation.programs.show_trees(trees)
@@ -127,6 +130,7 @@ def compile_cage(
         limits=limits,
         python=compilation.python_main(argv, directory, environment, granted),
         artifacts=artifacts,
+        learning=learning,
     )
 
 

@@ -39,6 +39,7 @@ from paddock.cage.warden.cleanup import kill_abandoned
 from paddock.cage.warden.messages import (
     CageEnded,
     CageListeners,
+    CageObserved,
     CageRefused,
     CageStarted,
     DescriptorsLost,
@@ -174,6 +175,10 @@ class WardenServer:
             self._send(CageListeners(cage.number), descriptors[start : start + batch])
         for listener in listeners:
             listener.close()
+        observed = cage.take_listener()
+        if observed is not None:
+            self._send(CageObserved(cage.number), [observed])
+            os.close(observed)
         pid = cage.release()
         self._send(CageStarted(cage.number, pid))
 

@@ -123,6 +123,10 @@ class ZygoteCage:
             return self._fallback.poll()
         return self._exit_code
 
+    def take_listener(self) -> int | None:
+        """See `CageHandle`. A learning cage is never started from a zygote."""
+        return None
+
     def release(self) -> None:
         """See `CageHandle`."""
         if self._fallback is not None:

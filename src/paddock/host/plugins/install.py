@@ -32,6 +32,7 @@ from paddock.host.plugins.install_job import (
 from paddock.manifest.permissions import check_grants_requested, requested_capabilities
 from paddock.plugins.install.import_servers import resolve_server
 from paddock.plugins.install.plan import InstallPlan, PlanAction, apply_plan, check_same_plugin, make_plan
+from paddock.plugins.install.regrant import resolve_with_capabilities
 from paddock.plugins.install.request import InstallRequest, how_to_grant_more, resolve_request
 from paddock.plugins.install.resolve import resolve_package
 from paddock.plugins.manage.enable import missing_configuration
@@ -238,6 +239,9 @@ def _prepare_plan(store: PluginStore, request: InstallRequest, job: InstallJob, 
     clean_up_interrupted(store)
     if request.server is not None:
         package = staged.enter_context(resolve_server(store, request.server, job.report_progress))
+        return make_plan(store, package)
+    if request.as_installed and request.upgrade is not None:
+        package = staged.enter_context(resolve_with_capabilities(store, request.upgrade, request.grants))
         return make_plan(store, package)
     resolved = resolve_request(store, request)
     package = staged.enter_context(

@@ -41,6 +41,8 @@ from paddock.host.calls.shu_actions import ShuActions
 from paddock.host.calls.unknown_outcomes import UnknownOutcomes
 from paddock.host.explain.explain_service import ExplainService
 from paddock.host.host import Host
+from paddock.host.learn.learn_service import LearnService
+from paddock.host.learn.trial_pass import TrialRunner
 from paddock.host.ledger.erasure import ErasureService
 from paddock.host.ledger.reader import LedgerReader
 from paddock.host.ledger.verification import VerificationService
@@ -286,6 +288,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 processes=processes,
                 logs=PluginLogReader(views, logs),
                 installer=installer,
+                learning=LearnService(
+                    store, preparer, TrialRunner(warden, network, clock, mcp_timeout_s), ledger.publisher
+                ),
                 uninstaller=UninstallService(store, lifecycle.reconcile),
                 versions=VersionService(store, views, open_store, lifecycle.apply_version_change),
                 aliases=AliasService(store, lifecycle.reconcile),

@@ -83,6 +83,7 @@ INSTALL_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     ),
     "plugin.enabled": SentenceTemplate("Enabled", "{who} enabled {name}"),
     "plugin.disabled": SentenceTemplate("Disabled", _disabled),
+    "plugin.tried": SentenceTemplate("Tried", "{who} tried what {name} needs"),
     "plugin.granted": SentenceTemplate("Granted more", "{who} allowed {name} more: {capabilities}"),
     "plugin.config_validation_failed": SentenceTemplate(
         "Settings do not fit", "The {side} settings of {name} are not valid: {errors}"

@@ -17,6 +17,7 @@ app = LazyGroup(
         "validate": LazyCommand(f"{_HERE}.check:validate"),
         "test": LazyCommand(f"{_HERE}.test:test"),
         "install": LazyCommand(f"{_HERE}.install:install"),
+        "try": LazyCommand(f"{_HERE}.trial:try_plugin"),
         "upgrade": LazyCommand(f"{_HERE}.install:upgrade"),
         "rollback": LazyCommand(f"{_HERE}.install:rollback"),
         "remove": LazyCommand(f"{_HERE}.remove:remove"),

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 
 from paddock.cage.spec import ProcessExit
 from paddock.capabilities.request import CapabilityRequest
+from paddock.core.action import Action
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock
 from paddock.core.errors import PluginError
 from paddock.core.events.event import EventSink
-from paddock.host.dev.author import author_hint
+from paddock.core.printable import printable
 from paddock.manifest.model import CallableSpec, PythonRuntime
 from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.rpc.errors import PeerLost
 from paddock.runtime.calls import plan_call
 from paddock.runtime.connection import PluginConnection
 from paddock.runtime.deployment import Deployment, StartSpec
-from paddock.runtime.diagnosis import diagnose_stderr
+from paddock.runtime.diagnosis import DECLARE_IN_MANIFEST, GrantAdvice, diagnose_stderr
 from paddock.runtime.endpoint import LaunchEndpoint, PluginEndpoint
 from paddock.runtime.exit_reason import KillReason
 from paddock.runtime.process_run import attach_endpoint
@@ -38,6 +39,8 @@ from paddock.runtime.protocol_adapter import (
 from paddock.runtime.protocols.native.adapter import AnswerRequest
 from paddock.runtime.protocols.python.adapter import PythonAdapter
 from paddock.runtime.protocols.select import select_adapter
+
+RewordRemedy: TypeAlias = Callable[[str, Action | None], tuple[str, Action | None]]
 
 CALL_TIMEOUT_S = 30.0
 _EXIT_TIMEOUT_S = 10.0
@@ -72,6 +75,8 @@ class TrialRun:
         host_requests: list[str],
         publish: EventSink,
         clock: Clock,
+        reword: RewordRemedy,
+        advice: GrantAdvice,
     ) -> None:
         self.manifest = deployment.manifest
         self.capabilities = deployment.capabilities
@@ -82,6 +87,8 @@ class TrialRun:
         self._start_spec = start_spec
         self._endpoint = endpoint
         self._adapter = adapter
+        self._reword = reword
+        self._advice = advice
         self._exited = asyncio.ensure_future(endpoint.wait())
         self._connection = PluginConnection(
             deployment,
@@ -186,17 +193,20 @@ class TrialRun:
 
     def _rejection_error(self, rejected: HandshakeRejected) -> PluginError:
         rejection = rejected.rejection
-        return PluginError(rejection.reason, code=rejection.code, hint=author_hint(rejection.hint, None))
+        hint, action = self._reword(rejection.hint, None)
+        return PluginError(rejection.reason, code=rejection.code, hint=hint, action=action)
 
     async def _crash_error(self, message: str) -> PluginError:
         """Kill a process that did not answer, and build an error with what it wrote about the cause."""
         self._endpoint.kill()
         await asyncio.wait({self._exited}, timeout=_EXIT_TIMEOUT_S)
-        diagnosis = diagnose_stderr([*self.noise, *await self._endpoint.final_log()])
+        lines = [*self.noise, *await self._endpoint.final_log()]
+        diagnosis = diagnose_stderr(lines, self._advice)
         last_line = next((line for line in reversed(self.log) if line.strip()), "")
         cause = diagnosis.reason if diagnosis else last_line
-        hint = author_hint(diagnosis.hint, diagnosis.action) if diagnosis else ""
-        return PluginError(f"{message}: {cause}" if cause else message, code="plugin.crashed", hint=hint)
+        hint, action = self._reword(diagnosis.hint, diagnosis.action) if diagnosis else ("", None)
+        text = f"{message}: {printable(cause, 400)}" if cause else message
+        return PluginError(text, code="plugin.crashed", hint=hint, action=action)
 
     def _misused_pipes(self, detail: str) -> None:
         self.kill_reason = self.kill_reason or f"it misused its pipes for artifacts: {detail}"
@@ -249,8 +259,12 @@ async def open_trial_run(
     mcp_timeout_s: float,
     publish: EventSink,
     clock: Clock,
+    reword: RewordRemedy = lambda hint, action: (hint, action),
+    advice: GrantAdvice = DECLARE_IN_MANIFEST,
 ) -> AsyncGenerator[TrialRun, None]:
     """Start a trial run that ends with the block.
+
+    Hints are rephrased by `reword` for their reader; `advice` says how the plugin gets another capability.
 
     Raises:
         PaddockError: it cannot be started, e.g. the cage could not be built.
@@ -269,7 +283,7 @@ async def open_trial_run(
         else select_adapter(deployment, answer_request=record_and_answer, mcp_timeout_s=mcp_timeout_s)
     )
     endpoint = await launch(start_spec.target, log.append)
-    trial = TrialRun(deployment, start_spec, endpoint, adapter, log, methods, publish, clock)
+    trial = TrialRun(deployment, start_spec, endpoint, adapter, log, methods, publish, clock, reword, advice)
     try:
         async with trial.attached():
             yield trial
