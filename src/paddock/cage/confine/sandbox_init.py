@@ -16,6 +16,10 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False  # as type checkers know it, without the import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 CONFIG_PATH = "/.cage/orders"
 EXIT_REFUSED = 125
 GATE_FD = 3  # a socket to the warden
@@ -125,7 +129,7 @@ def _restrict(rules: list[tuple[int, bytes]]) -> None:
     os.close(ruleset_fd)
 
 
-def prepare_observed_start(config: bytes):
+def prepare_observed_start(config: bytes) -> Callable[[], None] | None:
     """Return the function that lets a learning cage be observed and reports to the warden; None in all others.
 
     From then on each call that names a file waits for the observer. So everything is imported here, before that.
@@ -165,7 +169,7 @@ def _report_ready() -> None:
     os.write(GATE_FD, b"R")
 
 
-def wait_for_release(report=_report_ready) -> None:
+def wait_for_release(report: Callable[[], None] = _report_ready) -> None:
     """Tell the warden that the restrictions are applied, and wait until it has set limits and network outside.
 
     Raises:
