@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.mcp_server.speaking import FORMS, Client, alone, calling
 
+from fixtures.butler import butler
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon, eventually
 from fixtures.mail import mail
@@ -16,6 +17,11 @@ from fixtures.page_clients import signed_in
 
 PENDING = "dev.paddock/approval"
 ONCE = {"lasts": "once"}
+MEMOS = """
+@id("memos-are-confirmed") @text("Memos are private; confirm once that this is intended.")
+@approval("confirmation") @remember("tool")
+forbid (principal, action == Action::"callUnattended", resource == Callable::"butler.resource:read");
+"""
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +30,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     paddock = Paddock(folder / "home")
     paddock.quickly("plugin", "install", mail(folder / "mail"), "--yes")
     paddock.quickly("plugin", "enable", "mail")
+    paddock.quickly("plugin", "install", butler(folder / "butler"), "--yes")
+    paddock.quickly("plugin", "enable", "butler")
     paddock.quickly("user", "add", "ann")
+    rules = paddock.home / "policies" / "memos.cedar"
+    rules.parent.mkdir(mode=0o700, exist_ok=True)
+    rules.write_text(MEMOS)
+    rules.chmod(0o600)
     with daemon(paddock) as started:
         yield started
 
@@ -187,6 +199,20 @@ def test_a_key_is_no_person_and_whose_it_is_answers_where_it_is_told(served: Dae
     assert "mail · odd" in ann.get("/approvals/standing").text
     assert ann.send(f"/approvals/standing/{standing['id']}/revoke").status == 303
     assert client.call("mail__odd", 4, turn="three").result["isError"]
+
+
+def test_a_document_that_waits_says_where_it_is_answered_and_is_read_by_asking_again(served: Daemon) -> None:
+    client = Client(served)
+    told = client.ask("resources/read", uri="memo://one").error
+    pending = told["data"]["details"]
+    assert told["data"]["link"] == "http://{}:{}/approvals/{}".format(*served.tcp, pending["approval"])
+    assert f"Where: {told['data']['link']}\n" in told["message"]
+    again = client.ask("resources/read", 2, uri="memo://one").error["data"]["details"]
+    assert again["approval"] == pending["approval"], "nobody is asked twice"
+
+    assert served.ask("POST", f"/approvals/{pending['approval']}/approve", {"scope": "once"}).status == 200
+    assert client.ask("resources/read", 3, uri="memo://one").result["contents"][0]["text"] == "read memo://one"
+    assert client.ask("resources/read", 4, uri="memo://one").error["data"]["details"] != pending
 
 
 def test_what_waits_is_its_callers_alone(served: Daemon) -> None:

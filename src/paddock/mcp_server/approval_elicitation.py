@@ -21,7 +21,8 @@ from paddock.host.host import Host
 from paddock.host.identity.caller import impersonating_operator
 from paddock.mcp_server.approval_text import SCOPE_FIELD, approval_link, pending_text, question_schema, question_text
 from paddock.mcp_server.exchange import McpExchange, RequestOwner, request_owner
-from paddock.mcp_server.results import tool_pending
+from paddock.mcp_server.results import fault_from_error, tool_pending
+from paddock.rpc.errors import RpcError
 from paddock.web.daemon_address import ConsoleAddress
 
 MAX_PENDING_TOKENS: Final = 10_000
@@ -101,11 +102,21 @@ class ApprovalElicitation:
         return {"approval": approval_id, "scope": given["scope"], "standing": standing}
 
     async def pending_result(self, exchange: McpExchange, pending: NeedsApproval) -> dict[str, Any]:
-        """Return the result of a call that waits: who can answer, where, and how they sign in."""
+        """Return the result of a tool call that waits: who can answer, where, and how they sign in."""
+        text, link = await self._describe_pending(exchange, pending)
+        return tool_pending(pending, text, link, exchange.revision)
+
+    async def pending_fault(self, exchange: McpExchange, pending: NeedsApproval) -> RpcError:
+        """Return the same for a document or a prompt, whose result has no place for it."""
+        text, link = await self._describe_pending(exchange, pending)
+        fault = fault_from_error(pending)
+        return RpcError(fault.code, text, {**fault.data, "link": link})
+
+    async def _describe_pending(self, exchange: McpExchange, pending: NeedsApproval) -> tuple[str, str | None]:
         console = await asyncio.to_thread(self._find_console)
         has_provider = self._host.settings.oidc.issuer is not None
         text = pending_text(pending, console, exchange.context.tenant, identity_provider=has_provider)
-        return tool_pending(pending, text, approval_link(console, pending.details["approval"]), exchange.revision)
+        return text, approval_link(console, pending.details["approval"])
 
     def remember_pending(
         self, exchange: McpExchange, name: str, params: Mapping[str, Any], pending: NeedsApproval
