@@ -10,7 +10,7 @@ import pytest
 from tests.definitions.listings import fine, tool
 
 from fixtures.commands import Paddock
-from fixtures.packages import native
+from fixtures.packages import native, write_file
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.wiring.local_store import open_local_store
 from paddock.plugins.tool_pinning.normalize import Definition, normalize_definitions
@@ -157,3 +157,35 @@ def test_errors_of_a_tool_are_settled_as_not_done_and_no_longer(files: Paddock) 
     files.quickly("plugin", "trust", "files", "plain", "--errors", "--off")
     assert set(files.quickly("plugin", "trust", "files", "--json").json["errors"]) == {"delete"}
     assert effects(files) == UNTRUSTED
+
+
+FAILS = """
+from paddock_sdk import Plugin
+plugin = Plugin("notes", "1.0.0")
+@plugin.tool
+def add(params, context):
+    raise RuntimeError("no")
+plugin.run()
+"""
+
+
+def test_errors_of_a_tool_that_a_package_declares_are_settled_for_that_version(paddock: Paddock, source: Path) -> None:
+    native(source, runtime={"command": ["python3", "./main.py"]})
+    write_file(source / "main.py", FAILS)
+    paddock.quickly("plugin", "install", source, "--yes")
+    paddock.quickly("plugin", "enable", "notes")
+    add = ("call", "notes.add", "--params", '{"text": "x"}', "--json")
+    assert paddock.quickly(*add, code=7).error["details"]["effect"] == "in_doubt"
+
+    paddock.quickly("plugin", "trust", "notes", "add", "--errors", "--yes")
+    assert "effect" not in paddock.quickly(*add, code=7).error["details"]
+    native(source, version="1.1.0", runtime={"command": ["python3", "./main.py"]})
+    paddock.quickly("plugin", "upgrade", "notes", source, "--yes")
+    assert paddock.quickly("plugin", "trust", "notes", "--json").json["errors"] == {}
+
+
+def test_enabling_a_server_that_was_met_before_offers_to_trust_its_marks(files: Paddock) -> None:
+    screen = files.on_terminal("plugin", "enable", "files", answers=["y"])
+
+    assert "Trust its own read-only marks: 2 tools?" in screen
+    assert effects(files) == TRUSTED

@@ -88,7 +88,7 @@ def enable(
         enabled = client.post(f"{path}/enable", body | ({"trust_reads": True} if trust_reads else {}))
         discovered = None if tools_known else client.get(plugin_path(enabled["name"]))
         has_daemon = client.has_daemon
-        asks_for_trust = has_daemon and trust_reads is None and not as_json
+        asks_for_trust = trust_reads is None and not as_json
         has_marks = asks_for_trust and bool(client.get(f"{path}/tools")["read_marks"]["untrusted"])
     warnings = (*warnings_from_response(enabled), *stale_config_warnings(enabled))
     print_problems(warnings, "!", "yellow")
