@@ -43,7 +43,7 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
         path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
             return Check("plugins", CheckStatus.OK, "none are installed")
-        with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S) as store:
+        with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S, only_connection=False) as store:
             installed = list_plugins(store)
             enabled = [plugin.plugin.name for plugin in installed if plugin.state is InstalledState.ENABLED]
             suspicious = _suspicious_text(store, enabled)
@@ -107,7 +107,7 @@ def check_configuration(
         path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
             return Check("configuration", CheckStatus.OK, "no plugin has any")
-        with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S) as store:
+        with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S, only_connection=False) as store:
             problems = _unset_references(store, environ)
     except PaddockError as error:
         return _configuration_unchecked(error.message)
@@ -170,7 +170,7 @@ def check_secrets(directories: Directories, settings: Settings | None, environ: 
         path = embedded_path(address)
         if path is not None and not path.is_file():
             return Check("secrets", CheckStatus.OK, "none are kept yet")
-        with open_direct(address, wait=STORE_TIMEOUT_S) as database:
+        with open_direct(address, wait=STORE_TIMEOUT_S, only_connection=False) as database:
             active, replaced = database.read(lambda tx: (active_key(tx), inactive_keys(tx, KEY_REPLACED)))
     except PaddockError as error:
         return _secrets_unchecked(error.message)
@@ -226,7 +226,7 @@ def check_effects(directories: Directories, settings: Settings | None) -> Check:
         path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
             return Check("effects", CheckStatus.OK, "no call has an unknown outcome")
-        with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S) as store:
+        with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S, only_connection=False) as store:
             counts = store.database.read(count_in_doubt_by_tenant)
     except PaddockError as error:
         return _effects_unchecked(error.message)
