@@ -164,6 +164,7 @@ def test_a_plugin_is_repaired_pinned_and_removed_by_who_operates_the_host(
     assert repaired.body == {"name": "notes", "version": "1.0.0", "restored": ["1.0.0"]}
     assert program.read_text().endswith("exec cat\n")
 
+    assert managed.ask("olga", "POST", "/plugins/notes/pin", {"version": "1\0"}).status == 400
     assert managed.ask("olga", "POST", "/plugins/notes/pin", {}).body["pinned_version"] == "1.0.0"
     assert from_browser(managed, cookies["omar"], "POST", "/plugins/notes/remove", {}).status == 403
     refused = from_browser(managed, cookies["olga"], "POST", "/plugins/notes/remove", {"dry_run": True})
