@@ -26,7 +26,7 @@ from paddock.ledger.chain.checkpoint import (
 from paddock.ledger.chain.signing_key import key_id, public_key_files, read_public_key
 from paddock.ledger.chain.verifier import ChainError, ChainHead, ChainVerifier
 from paddock.ledger.entry_hash import SealedEntry
-from paddock.ledger.read.entries import SEALED_PAGE_ROWS, read_head, read_sealed
+from paddock.ledger.read.entries import SEALED_PAGE_ROWS, read_head, read_row_before_first, read_sealed
 from paddock.store.database import Database, Transaction
 
 _log = logging.getLogger("paddock.ledger")
@@ -66,6 +66,9 @@ async def verify_since_checkpoint(
 async def _find_error(database: Database, state: Path, tenant: str) -> ChainError | None:
     verifier = ChainVerifier(tenant, Anchors())
     try:
+        row_before_first = await database.read(lambda tx: read_row_before_first(tx, tenant))
+        if row_before_first is not None:
+            verifier.check_row(row_before_first)
         last, trusted = await asyncio.to_thread(_last_checkpoints, state, tenant)
         for checkpoint in (last, trusted):
             if checkpoint is not None:
