@@ -58,6 +58,14 @@ class CageHandle(Protocol):
         """
         ...
 
+    def limit_inotify(self) -> None:
+        """Limit how many file watches the plugin can take from others of the same user. Called while it waits.
+
+        Raises:
+            OSError: The limits could not be set; the plugin must not run.
+        """
+        ...
+
     def release(self) -> None:
         """Let the plugin run. Called once, when it waits."""
         ...

@@ -16,7 +16,8 @@ import struct
 import sys
 
 from paddock.cage.bwrap.mount_stage import MountStage
-from paddock.cage.linux import child_pids, is_readable
+from paddock.cage.confine.sandbox_init import INOTIFY_LIMITS
+from paddock.cage.linux import child_pids, is_readable, limit_in_user_namespace
 
 _CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)  # and one descriptor
@@ -72,6 +73,11 @@ class BwrapCage:
         """See `CageHandle`."""
         listener, self._listener = self._listener, None
         return listener
+
+    def limit_inotify(self) -> None:
+        """See `CageHandle`. Bubblewrap cannot do it, and in the cage nobody may."""
+        assert self.plugin_pid is not None
+        limit_in_user_namespace(self.plugin_pid, INOTIFY_LIMITS)
 
     def release(self) -> None:
         """See `CageHandle`."""

@@ -32,6 +32,10 @@ PLUGIN_ARTIFACT_FDS = (3, 4)
 KEEP_ARTIFACTS_RECORD = b"artifacts"  # the record that keeps them open
 ARGUMENT_RECORD = b"word"  # the record that holds one argument of the program
 OBSERVE_RECORD = b"observe"  # the record of a learning cage
+# They name the keys of the user that runs the daemon: the kernel shows them to every process of that user.
+HIDDEN_PROC_FILES = ("/proc/keys", "/proc/key-users")
+# The kernel counts inotify for each user, and cages share one. By the names of the sysctls of a user namespace.
+INOTIFY_LIMITS = {"max_inotify_instances": 16, "max_inotify_watches": 8192}
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every machine
 _NO_NEW_PRIVILEGES = 38

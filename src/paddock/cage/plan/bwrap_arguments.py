@@ -78,6 +78,7 @@ def build_arguments(
         *_namespace_options("--unshare-user", "--disable-userns", uid=NOBODY),
         *("--cap-drop", "ALL"),
         *_tmpfs_options(spec.limits),
+        *(option for path in sandbox_init.HIDDEN_PROC_FILES for option in ("--ro-bind", "/dev/null", path)),
         *_mount_options(spec, source_of),
         *_file_options(
             {

@@ -95,6 +95,7 @@ class CageRecord:
                 self.cgroup.add_process(plugin_pid)
             if not self.cgroup.limits_cpu:
                 set_niceness(plugin_pid, self.spec.limits.cpu_weight)
+            self.handle.limit_inotify()
         except OSError as error:
             raise CageRefusal(f"its limits could not be set ({error})", code="cage.limits_failed") from error
         return _open_listeners(plugin_pid, self.spec)
