@@ -17,6 +17,7 @@ from paddock.cage.warden.client import open_warden
 from paddock.capabilities.authorization import shipped_policy_check
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
+from paddock.core.call import CallContext
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.secret import Secret
@@ -104,6 +105,7 @@ async def open_dev_host(
             clock=clock,
             random=random,
             keys=keys,
+            may_call=_may_not_call,
         ) as services,
         scoped_tasks() as tasks,
     ):
@@ -171,3 +173,9 @@ async def open_dev_host(
             finally:
                 if dev_host.serving is not None:
                     dev_host.serving.copy.remove()
+
+
+async def _may_not_call(context: CallContext, plugin: str, callable_name: str) -> bool:
+    """Answer for the artifact service. The author is the only caller, and reads all artifacts as the operator."""
+    del context, plugin, callable_name
+    return False

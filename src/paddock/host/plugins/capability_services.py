@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from paddock.capabilities.artifacts.access import MayCall
 from paddock.capabilities.artifacts.files import artifacts_directory
 from paddock.capabilities.artifacts.rows import ArtifactLimits
 from paddock.capabilities.artifacts.service import ArtifactService, open_artifacts
@@ -73,6 +74,7 @@ async def open_capability_services(
     clock: Clock,
     random: Random,
     keys: WrappingKeys,
+    may_call: MayCall,
     artifacts: ArtifactLimits | None = None,
 ) -> AsyncGenerator[CapabilityServices, None]:
     """Open every capability service for as long as the block runs.
@@ -86,12 +88,18 @@ async def open_capability_services(
         clock: For timestamps.
         random: For ids.
         keys: The keys that secrets are sealed under.
+        may_call: Decides who may read artifacts, by the callables that made them.
         artifacts: Size limits of artifacts.
     """
     async with (
         open_sql_service(storage, clock=clock, random=random) as sql,
         open_artifacts(
-            artifacts_directory(storage.parent), database, publish_for=publish_for, clock=clock, limits=artifacts
+            artifacts_directory(storage.parent),
+            database,
+            may_call=may_call,
+            publish_for=publish_for,
+            clock=clock,
+            limits=artifacts,
         ) as artifact_service,
     ):
         cache = CacheService(clock)

@@ -20,6 +20,7 @@ from paddock.capabilities.artifacts.rows import ArtifactLimits
 from paddock.capabilities.authorization import PolicyCheck
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
+from paddock.core.call import CallContext
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import PaddockError, StoreUnavailable
 from paddock.core.tasks import scoped_tasks
@@ -33,6 +34,7 @@ from paddock.gate.calls.tasks import CallTasks
 from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.gate.gate import Gate
 from paddock.gate.output import OutputValidator
+from paddock.gate.permitted_targets import may_call_unattended
 from paddock.gate.recovery import RecoveryWaiter
 from paddock.host.calls.approvals import ApprovalService
 from paddock.host.calls.caller_view import CallableAccess, PermittedPlugins
@@ -154,6 +156,12 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     # Without the trees every start is cold: a command that makes one call would be gone before a zygote is ready.
     one_call = config.role == "command" and config.start == "nothing"
     plugin_trees = None if one_call else trees_directory(directories.data)
+
+    async def may_call(context: CallContext, plugin: str, callable_name: str) -> bool:
+        # The gate exists before anybody can read an artifact.
+        catalogue = gate.catalogue(context.tenant)
+        return await may_call_unattended(context, catalogue, gate.authorizer, plugin, callable_name)
+
     async with (
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(address, role=config.role) as database,
@@ -176,6 +184,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             clock=clock,
             random=random,
             keys=keys,
+            may_call=may_call,
             artifacts=ArtifactLimits(artifact_bytes=settings.artifacts.max_size_mb << 20),
         ) as services,
         open_span_exporter(settings.telemetry.otlp_endpoint) as spans,
@@ -251,7 +260,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 random=random,
                 node=node,
                 catalogues=catalogues,
-                output_validator=OutputValidator(services.artifacts, ProposalChecker(active_policy, catalogues.of)),
+                output_validator=OutputValidator(
+                    services.artifacts.access, ProposalChecker(active_policy, catalogues.of)
+                ),
                 on_effect_succeeded=services.discard_effect_note,
                 wake_worker=plugin_jobs_woken.set if config.role == "daemon" else None,
                 recovery_waiter_for=build_recovery_waiter,
