@@ -42,7 +42,7 @@ PERSONAL_FIELDS = frozenset(
 )
 FACT_FIELDS = frozenset(
     """
-    name plugin plugin_id plugins first second version old_version new_version local capability_diff
+    name would plugin plugin_id plugins first second version old_version new_version local capability_diff
     method capability capabilities_count methods_count tools_count tool tools tool_name word tables hook knob side
     request_id call_id expected received extra missing found claimed allowed kind definition definitions standing
     difference old_hash new_hash accepted answered kept_back kept left_out key_id

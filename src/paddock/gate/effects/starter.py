@@ -130,7 +130,7 @@ class CallStarter:
             case Deny() as denied:
                 raise denied_error(denied, invocation.target, invocation.call_id)
             case Ask() as asked if invocation.approval is None:
-                invocation.approval = await self._find_standing(invocation, asked)
+                invocation.approval = await self.find_standing(invocation, asked)
                 if invocation.approval is None:
                     raise await self._request_approval(invocation, asked)
             case _:
@@ -222,7 +222,14 @@ class CallStarter:
         await self.effects.retry_unrecorded()
         await self.cleanups.retry_due()
 
-    async def _find_standing(self, invocation: Invocation, asked: Ask) -> str | None:
+    async def needs_another_person(self, tenant: Tenant, asked: Ask) -> bool:
+        """Whether another person than the caller must approve; by default, where there are several approvers."""
+        if asked.four_eyes is not None:
+            return asked.four_eyes
+        return await self.database.read(lambda tx: count_approvers(tx, tenant)) > 1
+
+    async def find_standing(self, invocation: Invocation, asked: Ask) -> str | None:
+        """Return the standing approval with which a call may start, if there is one."""
         if asked.remember == "never":
             return None
         context = invocation.context
@@ -233,10 +240,7 @@ class CallStarter:
 
     async def _request_approval(self, invocation: Invocation, asked: Ask) -> NeedsApproval:
         context = invocation.context
-        four_eyes = asked.four_eyes
-        if four_eyes is None:
-            several = await self.database.read(lambda tx: count_approvers(tx, context.tenant))
-            four_eyes = several > 1
+        four_eyes = await self.needs_another_person(context.tenant, asked)
         request = ApprovalRequest(
             call=invocation.call_id,
             subject=self._approved_action(invocation),

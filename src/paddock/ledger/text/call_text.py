@@ -17,6 +17,12 @@ _STATUS_TEXT: Final = {
     "in_doubt": "its outcome is unknown",
     "pending_approval": "a person is asked first",
 }
+_DRY_RUN_TEXT: Final = {
+    "run": "it would run",
+    "wait_for_approval": "a person would be asked first",
+    "be_denied": "the rules would not allow it",
+    "be_rejected": "it would be refused",
+}
 _RECOVERY_TEXT: Final = {
     "none": "a person has to check",
     "atomic": "the plugin's own records will tell",
@@ -43,6 +49,11 @@ def _ended(values: EntryValues) -> str:
     return sentence + (
         values.text_if_present("error_message", " ({})") or values.text_if_present("error_code", " ({})")
     )
+
+
+def _dry_run(values: EntryValues) -> str:
+    would = _DRY_RUN_TEXT.get(str(values.fields.get("would")), "the outcome is not known")
+    return f"{values.who} asked what a call of {values.what} would do: {would}"
 
 
 def _answered(values: EntryValues) -> str:
@@ -99,6 +110,7 @@ def _used(values: EntryValues) -> str:
 CALL_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "call.started": SentenceTemplate("Call started", "{who} started {what}"),
     "call.ended": SentenceTemplate("Call ended", _ended),
+    "call.dry_run": SentenceTemplate("Dry run", _dry_run),
     "effect.in_doubt": SentenceTemplate("Outcome in doubt", _in_doubt),
     "effect.in_progress": SentenceTemplate(
         "Still at work", "{what} is still being worked on; it is checked until {until~minute}"
