@@ -190,6 +190,12 @@ class Host:
         self._log = log
         self._about = about or {}
 
+    def declare(self, services: frozenset[str]) -> None:
+        """Replace the services that the plugin was granted."""
+        self._declared = services
+        for name in [name for name in vars(self) if name in SERVICES]:
+            delattr(self, name)  # made again with the new grant on its next use
+
     def __contains__(self, service: str) -> bool:
         return service in self._declared
 

@@ -71,7 +71,6 @@ def read(hint: Any, value: Any) -> tuple[Any, list[tuple[str, str]]]:
         (
             Place,
             {
-                "title": "Place",
                 "type": "object",
                 "properties": {"town": {"type": "string"}, "zip": {"type": "integer"}},
                 "additionalProperties": False,
@@ -259,6 +258,5 @@ def test_a_command_prints_the_entries_of_a_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", ["lambda *args: 1", "lambda **kwargs: 1", "lambda a, /, b, c: 1"])
 def test_parameters_without_a_schema_are_refused(code: str) -> None:
-    handler = Handler(eval(code))
     with pytest.raises(TypeError):
-        _ = handler.typed
+        _ = Handler(eval(code)).typed

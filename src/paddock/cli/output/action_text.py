@@ -54,6 +54,7 @@ COMMANDS: Final[Mapping[ActionKind, str]] = {
     "plugin.rollback": "paddock plugin rollback {plugin}[ --to {version}]",
     "plugin.show": "paddock plugin show {plugin|NAME}[ --tenant {tenant}]",
     "plugin.sign": "paddock plugin sign {path|DIR} --key FILE",
+    "plugin.sync": "paddock plugin sync {path|DIR}",
     "plugin.tools": "paddock plugin tools {plugin}[ --tenant {tenant}]",
     "plugin.unpin": "paddock plugin pin {plugin} --off",
     "plugin.upgrade": "paddock plugin upgrade {plugin}[ --arg {argument}][ --capability {capabilities}]",

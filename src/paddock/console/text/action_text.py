@@ -58,6 +58,7 @@ PAGES: Final[Mapping[ActionKind, str | None]] = {
     "plugin.rollback": "/plugins/{plugin}/versions",
     "plugin.show": "/plugins/{plugin}",
     "plugin.sign": None,
+    "plugin.sync": None,
     "plugin.tools": "/plugins/{plugin}",
     "plugin.unpin": "/plugins/{plugin}/versions",
     "plugin.upgrade": "/plugins/{plugin}/upgrade",

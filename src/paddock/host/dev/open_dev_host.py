@@ -31,6 +31,7 @@ from paddock.host.dev.dev_host import DevHost, DevHostParts
 from paddock.host.dev.snapshot import SnapshotLaunchPreparer
 from paddock.host.dev.supervisor_events import DevEventListener, DevSupervisorEvents
 from paddock.host.dev.traffic_tap import TrafficTap, tap_transport
+from paddock.host.learn.trial_run import TrialFencing
 from paddock.host.plugins.capability_services import open_capability_services
 from paddock.host.plugins.launch.filesystem_probe import FilesystemProbe
 from paddock.host.plugins.logs.plugin_logs import DenialLogger, open_plugin_logs
@@ -106,6 +107,7 @@ async def open_dev_host(
             random=random,
             keys=keys,
             may_call=_may_not_call,
+            fencing=TrialFencing(database),
         ) as services,
         scoped_tasks() as tasks,
     ):

@@ -6,19 +6,22 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import anyio
 
 from paddock.cage.spec import ProcessExit
+from paddock.capabilities.methods import effective_method, find_method
 from paddock.capabilities.request import CapabilityRequest
 from paddock.core.action import Action
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock
-from paddock.core.errors import PluginError
+from paddock.core.errors import NotFound, PluginError
 from paddock.core.events.event import EventSink
+from paddock.core.ids import CallId
 from paddock.core.printable import printable
+from paddock.gate.idempotency.fencing import EffectFencing
 from paddock.manifest.model import CallableSpec, PythonRuntime
 from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.rpc.errors import PeerLost
@@ -43,6 +46,7 @@ from paddock.runtime.protocols.select import select_adapter
 RewordRemedy: TypeAlias = Callable[[str, Action | None], tuple[str, Action | None]]
 
 CALL_TIMEOUT_S = 30.0
+TRIAL_CALL_PREFIX = "trial_"  # of the ids of calls; the gate's own begin with `call_`
 _EXIT_TIMEOUT_S = 10.0
 
 
@@ -54,6 +58,14 @@ class TrialExit:
     code: int | None
     signal: int | None
     in_time: bool
+
+
+class TrialFencing(EffectFencing):
+    """Fencing that accepts the calls of trial runs: they bypass the gate, so they have no idempotency record."""
+
+    async def require(self, request: CapabilityRequest) -> None:
+        if request.call_id is None or not request.call_id.startswith(TRIAL_CALL_PREFIX):
+            await super().require(request)
 
 
 class TrialRun:
@@ -117,7 +129,7 @@ class TrialRun:
         except HandshakeRejected as rejected:
             raise self._rejection_error(rejected) from None
         except (HandshakeTimeout, PeerLost) as error:
-            raise await self._crash_error(str(error)) from None
+            raise await self.crash_error(str(error)) from None
         self._connection.mark_ready()
         return result
 
@@ -132,7 +144,7 @@ class TrialRun:
         except HandshakeRejected as rejected:
             raise self._rejection_error(rejected) from None
         except PeerLost as lost:
-            raise await self._crash_error(lost.reason) from None
+            raise await self.crash_error(lost.reason) from None
         return self._start_spec.config
 
     async def definitions(self) -> tuple[Definition, ...] | None:
@@ -170,7 +182,13 @@ class TrialRun:
         """
         if isinstance(self._adapter, _RawPythonAdapter):
             self._adapter.use_key(key)
-        return await self._connection.call(plan_call(self.manifest, spec, CALL_TIMEOUT_S), payload, context)
+        plan = plan_call(self.manifest, spec, CALL_TIMEOUT_S)
+        if not plan.has_effect:
+            return await self._connection.call(plan, payload, context)
+        # As the gate claims it: a call with an effect has a key, and its changes of tables are recorded under its id.
+        call = CallId(f"{TRIAL_CALL_PREFIX}{key or context.request}")
+        claimed = replace(context, idempotency_key=key or context.request, fence=1, call=call)
+        return await self._connection.call(plan, payload, claimed, call=call)
 
     async def shut_down(self) -> TrialExit:
         """Request a shutdown, and wait as long as its manifest allows."""
@@ -196,7 +214,7 @@ class TrialRun:
         hint, action = self._reword(rejection.hint, None)
         return PluginError(rejection.reason, code=rejection.code, hint=hint, action=action)
 
-    async def _crash_error(self, message: str) -> PluginError:
+    async def crash_error(self, message: str) -> PluginError:
         """Kill a process that did not answer, and build an error with what it wrote about the cause."""
         self._endpoint.kill()
         await asyncio.wait({self._exited}, timeout=_EXIT_TIMEOUT_S)
@@ -249,6 +267,14 @@ class _RawPythonAdapter(PythonAdapter):
         return raw
 
 
+def _requested_method(request: CapabilityRequest, method: str, params: Mapping[str, Any]) -> str:
+    """Return the name as it would be recorded; of an unknown method, the name without the namespace."""
+    try:
+        return effective_method(request.manifest, find_method(request.manifest, method), params).recorded_name
+    except NotFound:
+        return method.partition(".")[2]
+
+
 @asynccontextmanager
 async def open_trial_run(
     deployment: Deployment,
@@ -273,7 +299,7 @@ async def open_trial_run(
     methods: list[str] = []
 
     async def record_and_answer(request: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
-        methods.append(method.partition(".")[2])
+        methods.append(_requested_method(request, method, params))
         return await answer_request(request, method, params)
 
     python = isinstance(deployment.manifest.runtime, PythonRuntime)

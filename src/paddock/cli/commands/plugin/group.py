@@ -13,6 +13,7 @@ app = LazyGroup(
     table={
         "new": LazyCommand(f"{_HERE}.new:new"),
         "check": LazyCommand(f"{_HERE}.check:check"),
+        "sync": LazyCommand(f"{_HERE}.sync:sync"),
         "sign": LazyCommand(f"{_HERE}.check:sign"),
         "validate": LazyCommand(f"{_HERE}.check:validate"),
         "test": LazyCommand(f"{_HERE}.test:test"),
