@@ -36,7 +36,7 @@ def check(source: Path, *, show: bool, as_json: bool) -> None:
     from paddock.core.errors import Invalid
 
     try:
-        result = _read_source(source)
+        result = read_source(source)
     except Invalid as error:
         if as_json:
             print_json(
@@ -71,7 +71,7 @@ def _plugin_title(result: ManifestResult) -> str:
     return f"{result.file} has {count} mistake{'' if count == 1 else 's'}"
 
 
-def _read_source(source: Path) -> ManifestResult:
+def read_source(source: Path) -> ManifestResult:
     """Read a manifest from any source. Packages are staged as for an install, so that both give the same result."""
     from paddock.core.errors import NotFound
     from paddock.manifest.read import read_file

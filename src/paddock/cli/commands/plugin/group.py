@@ -14,6 +14,7 @@ app = LazyGroup(
         "new": LazyCommand(f"{_HERE}.new:new"),
         "check": LazyCommand(f"{_HERE}.check:check"),
         "sync": LazyCommand(f"{_HERE}.sync:sync"),
+        "pack": LazyCommand(f"{_HERE}.pack:pack"),
         "sign": LazyCommand(f"{_HERE}.check:sign"),
         "validate": LazyCommand(f"{_HERE}.check:validate"),
         "test": LazyCommand(f"{_HERE}.test:test"),
