@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Union
 
 import pytest
-from tests.sdk.conversation import PATIENCE, ROOT
 
 from paddock.core.schema.compile import compile_schema
 from paddock_sdk import Context, Host, InvalidParams, Plugin, PluginFault
@@ -228,32 +224,6 @@ def test_the_manifests_entries_are_written_from_the_types() -> None:
     assert told["methods"] == [{"name": "old.style"}]
     for tool in told["tools"]:
         compile_schema(tool["input_schema"])
-
-
-def test_a_command_prints_the_entries_of_a_program(tmp_path: Path) -> None:
-    program = tmp_path / "main.py"
-    program.write_text(
-        "from __future__ import annotations\nimport beside\nfrom paddock_sdk import Plugin\n"
-        "plugin = Plugin('p', '1.0.0')\n@plugin.tool\ndef add(a: beside.Number) -> int:\n    return a\nplugin.run()\n"
-    )
-    (tmp_path / "beside.py").write_text("Number = int\n")
-
-    def describe(path: Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "paddock_sdk", "describe", str(path)],
-            env={"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-
-    done = describe(program)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert '"input_schema"' in done.stdout and '"a"' in done.stdout
-    program.write_text("x = 1\n")
-    assert "it holds 0 plugins" in describe(program).stderr
-    assert "there is no such file" in describe(tmp_path / "none.py").stderr
 
 
 @pytest.mark.parametrize("code", ["lambda *args: 1", "lambda **kwargs: 1", "lambda a, /, b, c: 1"])
