@@ -188,6 +188,19 @@ def test_undo_keeps_what_a_client_wrote_meanwhile_and_refuses_where_its_servers_
     assert json.loads(desktop.read_text())["mcpServers"] == {"weather": WEATHER}
 
 
+def test_a_replacement_that_was_killed_before_the_file_was_written_is_undone_without_harm(
+    paddock: Paddock, clients: Path
+) -> None:
+    file = clients / ".cursor/mcp.json"
+    before = file.read_bytes()
+    paddock.quickly("import", "tickets", "--replace", "--yes")
+    file.write_bytes(before)  # recorded, with its backup, and not yet renamed
+
+    assert paddock.quickly("import", "--undo", "--json").json["undone"][0]["outcome"] == "unchanged"
+    assert file.read_bytes() == before
+    assert not list(file.parent.glob("*.before-paddock*"))
+
+
 def test_clients_of_another_place_are_found_there(paddock: Paddock, tmp_path: Path) -> None:
     write_file(tmp_path / "codex/config.toml", CODEX)
     write_json(tmp_path / "xdg/Claude/claude_desktop_config.json", {"mcpServers": {"weather": WEATHER}})
