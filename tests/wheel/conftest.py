@@ -44,7 +44,7 @@ class Machine:
         reached = {name: os.environ[name] for name in _NETWORK if name in os.environ}
         if "PIP_CERT" in reached:
             reached.setdefault("SSL_CERT_FILE", reached["PIP_CERT"])
-        # Nothing is built: whoever installs a wheel may have no compiler.
+        # Nothing is built: a machine that a wheel is installed on may have no compiler.
         reached |= {"PIP_ONLY_BINARY": ":all:", "UV_NO_BUILD": "1", "UV_PYTHON_DOWNLOADS": "never"}
         reached |= {
             "HOME": str(self.home),
