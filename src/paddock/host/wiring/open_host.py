@@ -87,6 +87,7 @@ from paddock.host.services import (
     PolicyServices,
     SecretServices,
 )
+from paddock.host.wiring.anchor_schedule import open_anchor_schedule
 from paddock.host.wiring.background_jobs import build_recovery, open_background_jobs
 from paddock.host.wiring.gate import build_approvals, build_gate
 from paddock.host.wiring.services import build_identity_services, build_repairs
@@ -417,6 +418,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                         random=random,
                     )
                     await daemon_stack.enter_async_context(webhook_delivery)
+                    anchors = open_anchor_schedule(settings.ledger, directories.state, environ, clock, random)
+                    await daemon_stack.enter_async_context(anchors)
                 try:
                     yield host
                 finally:

@@ -33,6 +33,7 @@ def verify_ledger(
     *,
     tenant: str | None = None,
     anchor_files: Sequence[Path] = (),
+    anchor_lines: AnchorLines | None = None,
     key_files: Sequence[Path] = (),
     report: VerifyProgress | None = None,
 ) -> list[ChainFinding]:
@@ -43,6 +44,7 @@ def verify_ledger(
         state: The directory of this home's checkpoints and public key.
         tenant: The tenant to verify; all tenants if None.
         anchor_files: Copies of checkpoints that were kept elsewhere.
+        anchor_lines: More such copies, read already.
         key_files: Public keys to trust; this home's own if none is given.
         report: Progress callback.
 
@@ -50,7 +52,7 @@ def verify_ledger(
         NotFound: there is no such tenant.
     """
     try:
-        copies = read_anchor_files(anchor_files)
+        copies: AnchorLines = {**read_anchor_files(anchor_files), **(anchor_lines or {})}
         if tenant is not None:
             require_chain(database, state, tenant, copies)
         tenants = [tenant] if tenant is not None else list_chain_tenants(database, state, copies)
