@@ -141,7 +141,7 @@ def test_a_daemon_meets_the_server_and_enable_says_what_was_seen(timed: Paddock)
 
 def test_a_daemon_starts_one_that_waits_for_its_first_call(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", clock(source / "clock", start="lazy"), "--yes")
-    paddock.quickly("plugin", "enable", "clock")
+    paddock.quickly("plugin", "enable", "clock", "--no-start")
     with daemon(paddock) as started:
         assert started.ask("GET", "/plugins/clock/tools").body["known"] is False
         met = paddock("plugin", "tools", "clock", "--json")

@@ -128,3 +128,16 @@ def test_a_running_server_is_restarted_with_what_it_was_granted(paddock: Paddock
         paddock("plugin", "try", "needy", "--yes")
         paddock("plugin", "enable", "needy")
         assert paddock("plugin", "show", "needy", "--json").json["runtime"]["state"] == "running"
+
+
+def test_a_server_that_cannot_start_is_not_reported_as_enabled_even_without_a_daemon(
+    paddock: Paddock, source: Path
+) -> None:
+    imported(paddock, source, "")
+    refused = paddock.quickly("plugin", "enable", "needy", code=7)
+    assert "✓" not in refused.err
+    assert "is enabled and does not run" in refused.err
+    assert "paddock plugin try needy" in refused.err
+
+    paddock.quickly("plugin", "try", "needy", "--yes")
+    assert "✓ enabled needy" in paddock.quickly("plugin", "enable", "needy").err

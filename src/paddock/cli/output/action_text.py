@@ -56,6 +56,7 @@ COMMANDS: Final[Mapping[ActionKind, str]] = {
     "plugin.sign": "paddock plugin sign {path|DIR} --key FILE",
     "plugin.sync": "paddock plugin sync {path|DIR}",
     "plugin.tools": "paddock plugin tools {plugin}[ --tenant {tenant}]",
+    "plugin.try": "paddock plugin try {plugin}",
     "plugin.unpin": "paddock plugin pin {plugin} --off",
     "plugin.upgrade": "paddock plugin upgrade {plugin}[ --arg {argument}][ --capability {capabilities}]",
     "policy.check": "paddock policy check",

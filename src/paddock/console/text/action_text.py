@@ -60,6 +60,7 @@ PAGES: Final[Mapping[ActionKind, str | None]] = {
     "plugin.sign": None,
     "plugin.sync": None,
     "plugin.tools": "/plugins/{plugin}",
+    "plugin.try": "/plugins/{plugin}",
     "plugin.unpin": "/plugins/{plugin}/versions",
     "plugin.upgrade": "/plugins/{plugin}/upgrade",
     "policy.check": "/policy",

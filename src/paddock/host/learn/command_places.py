@@ -9,7 +9,7 @@ import posixpath
 
 from paddock.cage.learn.proposal import Learned
 from paddock.cage.plan.host_filesystem import HostFilesystem
-from paddock.cage.plan.programs import find_program, is_python, program_on_path
+from paddock.cage.plan.programs import find_program, is_python, program_on_path, shebang_interpreters
 from paddock.manifest.capability import InvalidCapability, parse_capability
 from paddock.manifest.model import CommandRuntime, Manifest
 
@@ -18,11 +18,19 @@ def propose_program_places(manifest: Manifest, program_path: str, filesystem: Ho
     """Propose to show the directories from which the plugin's own command is run."""
     runtime = manifest.runtime
     name = runtime.command[0] if isinstance(runtime, CommandRuntime) else ""
+    programs = [name, *(shebang_interpreters(name, filesystem) if name.startswith("/") else ())]
+    for program in programs:
+        _propose_places(program, program_path, filesystem, learned)
+
+
+def _propose_places(name: str, program_path: str, filesystem: HostFilesystem, learned: Learned) -> None:
     program = find_program(name, program_path, filesystem) if name.startswith("/") else None
     if program is None:
         return
     public = program_on_path(program, program_path, filesystem)
     private = program.steps[: len(program.steps) - len(public.steps if public else ())]
+    if not private:
+        return
     for step in dict.fromkeys((name, *private)):
         prefix = posixpath.dirname(posixpath.dirname(step))
         environment = filesystem.kind(f"{prefix}/pyvenv.cfg") == "file"
