@@ -86,7 +86,7 @@ def test_a_server_that_never_ran_is_asked_once_it_may_run_and_not_again(timed: P
     before = timed("plugin", "tools", "clock")
     assert (before.out, "paddock plugin enable clock" in before.err) == ("", True)
     assert "paddock plugin enable clock" in timed("plugin", "tools", "clock", "now", code=3).err
-    timed.quickly("plugin", "enable", "clock")
+    timed.quickly("plugin", "enable", "clock", "--no-start")
     assert "paddock plugin tools clock" in timed("call", "clock", code=3).err
 
     met = timed("plugin", "tools", "clock")

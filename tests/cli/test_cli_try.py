@@ -113,6 +113,29 @@ def test_a_grant_that_it_answers_without_is_not_kept(paddock: Paddock, source: P
     assert granted(paddock) == [f"read:fs:{script}"]
 
 
+def test_a_file_that_would_be_lost_in_the_cage_is_refused_or_its_folder_granted(paddock: Paddock, source: Path) -> None:
+    kept = source / "kept"
+    kept.mkdir()
+    write = "open(os.environ['STORE'], 'w').write('kept')"
+    script = imported(paddock, source, write, env={"STORE": str(kept / "memory.json")})
+    grant = ("--grant", f"read:fs:{script}")
+    lost = paddock.quickly("plugin", "try", "needy", *grant, code=4).err
+    assert f"makes {kept}/memory.json, named in its variable STORE: write:fs:{kept}" in lost
+    paddock.quickly("plugin", "try", "needy", *grant, "--yes")
+    assert granted(paddock) == [f"read:fs:{script}", f"write:fs:{kept}"]
+    assert (kept / "memory.json").read_text() == "kept"
+
+
+@pytest.mark.parametrize("command", ["try", "enable"])
+def test_a_file_directly_in_the_throw_away_folder_is_refused(paddock: Paddock, source: Path, command: str) -> None:
+    script = imported(paddock, source, "", env={"STORE": "/tmp/paddock-test-memory.json"})
+    grant = ("--grant", f"read:fs:{script}") if command == "try" else ()
+    refused = paddock.quickly("plugin", command, "needy", *grant, "--json", code=7).error
+    if command == "try":
+        assert refused["code"] == "cage.throwaway_path"
+        assert "/tmp/paddock-test-memory.json would be lost" in refused["message"]
+
+
 def test_a_plugin_with_a_manifest_of_its_own_is_tried_and_not_changed(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", parrot(source / "parrot"), "--yes")
     said = paddock.quickly("plugin", "try", "parrot", "--json")

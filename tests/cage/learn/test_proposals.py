@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.cage.plan.pretend import DEBIAN, ROOT, PretendMachine, caged
 
-from paddock.cage.learn.named_places import find_named_places
 from paddock.cage.learn.proposal import MAX_PROPOSALS, Learned
 from paddock.cage.learn.propose import LearningContext, propose_grants
 from paddock.cage.observe.observation import FileAttempt, NetworkAttempt, Observations
+from paddock.cage.plan.named_places import find_named_places
 from paddock.cage.plan.programs import PROGRAM_PATH
 from paddock.cage.spec import Learning, StandIn
 from paddock.core.ids import PluginName

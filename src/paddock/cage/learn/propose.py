@@ -10,11 +10,11 @@ import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from paddock.cage.learn.named_places import NamedPlaces
 from paddock.cage.learn.proposal import Learned
 from paddock.cage.observe.observation import FileAttempt, Observations
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.plan.mount_layout import CAGE_OWNED, NEVER_MOUNTED, is_below, parent_directories
+from paddock.cage.plan.named_places import NamedPlaces
 from paddock.cage.plan.programs import find_program, resolve_links
 from paddock.cage.spec import CageSpec, StandIn
 from paddock.core.printable import printable

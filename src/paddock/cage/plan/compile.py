@@ -27,13 +27,15 @@ from dataclasses import dataclass, field
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.allowed_programs import AllowedPrograms
 from paddock.cage.plan.environment import ISOLATED_PYTHON_FLAGS, with_artifact_fds
-from paddock.cage.plan.granted_paths import GrantRoots, PathRejected, resolve_granted_path
+from paddock.cage.plan.granted_paths import CAGE_PRIVATE, GrantRoots, PathRejected, resolve_granted_path
 from paddock.cage.plan.host_filesystem import CachedFilesystem, HostFilesystem
 from paddock.cage.plan.mount_layout import MAX_BINDS, MountLayout, is_below
+from paddock.cage.plan.named_places import find_named_places
 from paddock.cage.plan.programs import PROGRAM_PATH, ResolvedPath, ResolvedProgram, is_python, resolve_links
 from paddock.cage.plan.runtime_files import COMMON_PATHS, TLS_PATHS, library_trees, python_trees
 from paddock.cage.spec import SDK_PATH, WORKER_SCRIPT, BindMount, CageSpec, Learning, PythonScript, ResourceLimits
 from paddock.core.errors import Problem
+from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, Execute, FileAccess, HostService, NetworkAccess
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.net.egress import EgressGrant
@@ -112,6 +114,8 @@ def compile_cage(
     variables = compilation.with_sdk(with_artifact_fds(environment, manifest, granted=artifacts))
     compilation.check_strings(argv, variables)
     trampoline = compilation.init_python()
+    if learning is None:  # a learning cage shows where such a file should be instead
+        compilation.check_nothing_is_lost(manifest)
     if compilation.problems:
         raise _unavailable_error(manifest, compilation.problems)
     binds, links, covers = compilation.layout.build()
@@ -267,6 +271,15 @@ class _Compilation:
                 )
         if any("\0" in argument for argument in argv):
             self._add_problem(_COMMAND, "command_unclear", "a word of the command has a NUL in it", "remove it")
+
+    def check_nothing_is_lost(self, manifest: Manifest) -> None:
+        """Refuse a file of the settings that the plugin would write into the cage's own /tmp, and that is then gone."""
+        for path, where in find_named_places(manifest, {}).paths.items():
+            is_scratch = is_below(path, CAGE_PRIVATE) and path != CAGE_PRIVATE and not self.layout.shows(path)
+            if is_scratch and self.filesystem.kind(path) in (None, "file"):
+                message = f"{printable(path)} would be lost: every cage has a {CAGE_PRIVATE} of its own"
+                hint = "name a file in its own folder, as config:/NAME, or grant write:fs: with the file's folder"
+                self._add_problem(where, "throwaway_path", message, hint)
 
     def init_python(self) -> str:
         """The interpreter that runs `sandbox_init`: the command's own, if it is the host's Python, else ours."""

@@ -17,10 +17,10 @@ from typing import Annotated, TypedDict
 import anyio
 
 from paddock.cage.errors import CageUnavailable
-from paddock.cage.learn.named_places import find_named_places
 from paddock.cage.learn.proposal import GrantProposal, Learned
 from paddock.cage.learn.propose import LearningContext, propose_grants
 from paddock.cage.plan.host_filesystem import HostFilesystem
+from paddock.cage.plan.named_places import find_named_places
 from paddock.cage.plan.programs import PROGRAM_PATH
 from paddock.cage.spec import CageSpec, Learning
 from paddock.core.action import ActionJson
@@ -172,8 +172,14 @@ class LearnService:
         if not isinstance(cage, CageSpec):
             raise Conflict(f"{deployment.name} runs elsewhere, and not in a cage", code="trial.no_cage")
         first, passes = await self._learn_by_passes(deployment, prepared, cage, learned)
-        unneeded = await self._find_unneeded(deployment, grants) if first.answered else []
-        return _report(subject, learned, first, first.failure, passes=passes, unneeded=unneeded)
+        if not first.answered:
+            return _report(subject, learned, None, first.failure, passes=passes)
+        try:
+            await self._preparer.prepare(deployment)
+        except CageUnavailable as error:  # its cage is refused outside a trial, e.g. because files would be lost
+            return _report(subject, learned, None, error, passes=passes)
+        unneeded = await self._find_unneeded(deployment, grants)
+        return _report(subject, learned, first, None, passes=passes, unneeded=unneeded)
 
     async def _learn_by_passes(
         self, deployment: Deployment, prepared: PreparedLaunch, cage: CageSpec, learned: Learned
@@ -260,7 +266,7 @@ def _report(
     return {
         "name": manifest.name,
         "version": manifest.version,
-        "answers": outcome is not None and outcome.answered,
+        "answers": outcome is not None,
         "tools": outcome.tools if outcome is not None else None,
         "passes": passes,
         "failure": _failure_to_json(failure) if failure is not None else None,
