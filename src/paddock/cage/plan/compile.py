@@ -274,10 +274,14 @@ class _Compilation:
 
     def check_nothing_is_lost(self, manifest: Manifest) -> None:
         """Refuse a file of the settings that the plugin would write into the cage's own /tmp, and that is then gone."""
-        for path, where in find_named_places(manifest, {}).paths.items():
-            is_scratch = is_below(path, CAGE_PRIVATE) and path != CAGE_PRIVATE and not self.layout.shows(path)
-            if is_scratch and self.filesystem.kind(path) in (None, "file"):
-                message = f"{printable(path)} would be lost: every cage has a {CAGE_PRIVATE} of its own"
+        for where, text in find_named_places(manifest, {}).texts:
+            # Not any path in a text: a shell's script may name scratch files.
+            path = posixpath.normpath(text.partition("=")[2] if text.startswith("-") else text)
+            if not path.startswith(f"{CAGE_PRIVATE}/") or self.layout.shows(path):
+                continue
+            if self.filesystem.kind(path) in (None, "file"):
+                place = f"every cage has a {CAGE_PRIVATE} of its own"
+                message = f"{printable(path)} is not granted, and what is written there would be lost: {place}"
                 hint = "name a file in its own folder, as config:/NAME, or grant write:fs: with the file's folder"
                 self._add_problem(where, "throwaway_path", message, hint)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_TOOL_NAMES = 12
 # How a plugin fails that may lack a grant.
-_UNMET_NEED_CODES = ("plugin.crashed", "initialize.timeout", "cage.program_elsewhere")
+_UNMET_NEED_CODES = ("plugin.crashed", "initialize.timeout", "cage.program_elsewhere", "cage.throwaway_path")
 GRANT_MORE_HINT = "install a version that asks for it"
 
 installed_plugin_argument = click.argument("name", help="The plugin's name, or an alias of it.")
