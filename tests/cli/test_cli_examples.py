@@ -125,6 +125,8 @@ WITHOUT_A_DAEMON = {
 }
 LEAVES = leaves()
 ELSEWHERE = {
+    "paddock plugin try server-filesystem": "needs a registry; tests/cli/test_cli_try.py",
+    "paddock plugin try server-filesystem --yes --write": "needs a registry; tests/registry/test_learned_grants.py",
     "paddock mcp": "goes on; tests/mcp_proofs/test_stdio.py",
     "paddock mcp --as user:ann": "goes on; tests/mcp_proofs/test_stdio.py",
     "paddock mcp --tenant acme": "goes on; tests/mcp_proofs/test_stdio.py",

@@ -32,8 +32,9 @@ MAX_CALLS = 1_000_000
 MAX_PATH_BYTES = 4096
 FLOODED = "flooded"  # the last line's access, where one of these limits was reached
 
-_RECEIVE, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102  # ioctls of a seccomp listener
+_RECEIVE, _SEND, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104  # ioctls of a seccomp listener
 _CONTINUE = 1
+_SYNCHRONOUS_WAKE_UP = 1  # the plugin and we take turns, on one CPU (since Linux 6.6)
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")  # id, pid, flags, call, machine, instruction, arguments
 _RESPONSE = struct.Struct("=QqiI")
 _PAGE_BYTES = 4096
@@ -103,6 +104,8 @@ class Observer:
 
     def serve(self) -> None:
         """Observe until the cage is empty, or a limit is reached."""
+        with contextlib.suppress(OSError):  # an older kernel
+            fcntl.ioctl(self._listener, _SET_FLAGS, _SYNCHRONOUS_WAKE_UP)
         poll = select.poll()
         poll.register(self._listener, select.POLLIN)
         while True:
@@ -118,25 +121,20 @@ class Observer:
                 raise
             notice, pid, _, number, _, _, *arguments = _NOTIFICATION.unpack(message)
             self._count += 1
+            found: list[tuple[str, str]] = []
             # Contained: whatever a plugin makes us read, the next call is observed too.
             with contextlib.suppress(Exception):
-                self._observe(notice, pid, self._calls[number], arguments)
+                found = _subjects(pid, self._calls[number], arguments)
             if self._count > MAX_CALLS or len(self._seen) > MAX_OBSERVATIONS:
                 self._write(FLOODED, "")
                 return
-            with contextlib.suppress(OSError):  # killed meanwhile
+            try:
                 fcntl.ioctl(self._listener, _SEND, _RESPONSE.pack(notice, 0, 0, _CONTINUE))
+            except OSError:
+                continue  # killed meanwhile: the pid may have been another process's by then
+            self._record(found)
 
-    def _observe(self, notice: int, pid: int, call: Call, arguments: list[int]) -> None:
-        if call.access == CONNECT:
-            found = [(CONNECT, address)] if (address := _address(pid, arguments[1], arguments[2])) else []
-        else:
-            access = _access(call, arguments)
-            found = [(access, path) for place in call.paths if (path := _path(pid, call, arguments, place))]
-        if all(one in self._seen for one in found):
-            return
-        # The pid may belong to another process by now, if this one was killed.
-        fcntl.ioctl(self._listener, _ID_VALID, struct.pack("=Q", notice))
+    def _record(self, found: list[tuple[str, str]]) -> None:
         for access, subject in found:
             if (access, subject) not in self._seen:
                 self._seen.add((access, subject))
@@ -144,7 +142,14 @@ class Observer:
 
     def _write(self, access: str, subject: str) -> None:
         sys.stdout.write(json.dumps([access, subject]) + "\n")
-        sys.stdout.flush()
+
+
+def _subjects(pid: int, call: Call, arguments: list[int]) -> list[tuple[str, str]]:
+    """What a call names, each with the access. Another thread of the plugin may change it meanwhile."""
+    if call.access == CONNECT:
+        return [(CONNECT, address)] if (address := _address(pid, arguments[1], arguments[2])) else []
+    access = _access(call, arguments)
+    return [(access, path) for place in call.paths if (path := _path(pid, call, arguments, place))]
 
 
 def _access(call: Call, arguments: list[int]) -> str:
@@ -237,6 +242,7 @@ def main() -> None:
         os.setresgid(nobody, nobody, nobody)
         os.setresuid(nobody, nobody, nobody)
     Observer(int(sys.argv[1]), os.uname().machine).serve()
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
