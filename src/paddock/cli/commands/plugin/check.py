@@ -151,7 +151,10 @@ def _compare_with_program(result: ManifestResult, root: Path, source: Path) -> M
     try:
         comparison = run_async(compare_folder(root, manifest, source))
     except Invalid as error:
-        return replace(result, errors=(*result.errors, *error.problems))
+        if error.error_code == "sync.not_describable":
+            return replace(result, errors=(*result.errors, *error.problems))
+        unknown = [problem for problem in error.problems if problem not in result.warnings]
+        return replace(result, warnings=(*result.warnings, *unknown))
     except PaddockError as error:
         warning = Problem(
             "tools", f"not compared with the program: {error.message}", error.hint, "sync.not_run", action=error.action
