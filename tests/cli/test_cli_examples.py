@@ -184,8 +184,6 @@ ELSEWHERE = {
     "paddock plugin trust files --reads": "needs a server; tests/cli/test_cli_trust.py",
     "paddock plugin trust files --reads --off": "needs a server; tests/cli/test_cli_trust.py",
     "paddock plugin trust files write_file --errors": "needs a server; tests/cli/test_cli_trust.py",
-    "paddock plugin try server-filesystem": "needs a server; tests/cli/test_cli_try.py",
-    "paddock plugin try server-filesystem --yes --write": "needs a server; tests/cli/test_cli_try.py",
     "paddock dev ./my-plugin": "goes on; see below",
     """paddock dev ./my-plugin --call greet --params '{"name": "Ann"}' --once --yes""": "has to run; see below",
     "paddock plugin pack ./my-plugin": "needs a plugin that runs; tests/authoring/test_pack.py",
