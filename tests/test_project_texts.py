@@ -15,11 +15,12 @@ from paddock.core.action import SENTENCES, template_arguments
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path(paddock.__file__).parent
 PAGES = (
-    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((SOURCE / "console" / "templates").rglob("*.html")),
 )
-# Where commands are typed or described: the command line, the demo, and the descriptions of settings and the API.
+# Where commands are typed or described: the command line, the demo, the descriptions of settings and the API, and what
+# people read in a chat, which has neither pages nor a terminal of ours.
 MAY_NAME_COMMANDS = (
     "cli/",
     "demo/",
@@ -28,6 +29,7 @@ MAY_NAME_COMMANDS = (
     "config/oidc_settings.py",
     "config/plugin_settings.py",
     "config/web_settings.py",
+    "mcp_server/approval_text.py",
     "web/routing/openapi.py",
 )
 # Calls whose arguments are texts for people, beside the constructors of errors.

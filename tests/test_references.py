@@ -41,6 +41,15 @@ def test_every_code_that_the_program_gives_is_explained_with_what_to_do() -> Non
     assert all(means and do for codes in meanings().values() for means, do in codes.values())
 
 
+def test_every_code_that_the_troubleshooting_page_names_is_one_that_the_program_gives() -> None:
+    page = (REFERENCE.parent / "guides" / "troubleshooting.md").read_text(encoding="utf-8")
+    symptoms = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ")]
+    named = {code for symptom in symptoms for code in re.findall(r"`([a-z]+\.[a-z_]+)`", symptom)}
+
+    assert sorted(named - codes_of_the_program().keys()) == []
+    assert len(named) > 10
+
+
 def test_every_command_route_and_event_that_the_source_has_is_one_that_the_pages_are_written_from() -> None:
     commands, routes, events = written_in_the_source()
 

@@ -7,14 +7,22 @@ import sys
 import time as clock
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
-from paddock_sdk import Context, InvalidParams, JsonObject, Plugin
+from paddock_sdk import JsonObject, Plugin
 
 ZONES = {"london": 0, "nairobi": 3, "tokyo": 9}  # hours from Greenwich, in winter
 TOO_MANY = 10
 
-plugin = Plugin("broken-clock", "1.0.0", capabilities_used=["read:fs:config:/clock", "write:fs:config:/clock"])
+plugin = Plugin("broken-clock", "1.0.0")
+
+
+class Time(TypedDict):
+    time: str
+
+
+class Wound(TypedDict):
+    turns: int
 
 
 @plugin.on_config
@@ -24,18 +32,17 @@ def look_inside(config: JsonObject) -> None:
 
 
 @plugin.tool
-def time(params: JsonObject, _context: Context) -> JsonObject:
-    hours = ZONES.get(str(params.get("city", "")).casefold())
+def time(city: Annotated[str, "London, Nairobi or Tokyo", {"minLength": 1, "maxLength": 100}]) -> Time:
+    """What time it is. It knows the time in a few cities."""
+    hours = ZONES.get(city.casefold())
     if hours is None:
-        raise LookupError(f"no hand points to {params.get('city')}")
+        raise LookupError(f"no hand points to {city}")
     return {"time": clock.strftime("%H:%M", clock.gmtime(clock.time() + hours * 3600))}
 
 
 @plugin.tool
-def wind(params: JsonObject, _context: Context) -> JsonObject:
-    turns = params.get("turns")
-    if not isinstance(turns, int) or turns < 1:
-        raise InvalidParams("turns must be a whole number from 1")
+def wind(turns: Annotated[int, {"minimum": 1, "maximum": 20}]) -> Wound:
+    """Wind it. Ten turns are too many, and break it for good."""
     plugin.log.info("winding", turns=turns)
     if turns >= TOO_MANY:
         plugin.log.error("the spring snapped", turns=turns)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, TypeAlias, TypedDict
 
 from memory.remarks import worth_keeping
 from memory.shelf import Memory, Shelf, shelf_name
 
-from paddock_sdk import ConfigInvalid, Context, InvalidParams, JsonObject, NotApplicable, Plugin
+from paddock_sdk import ConfigInvalid, Context, JsonObject, NotApplicable, Plugin
 
-plugin = Plugin(
-    "memory-markdown",
-    "0.1.0",
-    namespace="kaged",
-    notifications=["memory.retained"],
-    capabilities_used=["read:fs:config:/memory", "write:fs:config:/memory"],
-)
+plugin = Plugin("memory-markdown", "0.1.0", namespace="kaged", notifications=["memory.retained"])
+
+NEW_TAG = "^[a-z0-9][a-z0-9-]{0,39}$"
+Content: TypeAlias = Annotated[str, {"minLength": 1, "maxLength": 20000, "pattern": r"\S"}]
+Query: TypeAlias = Annotated[str, {"minLength": 1, "maxLength": 2000, "pattern": r"\S"}]
+
+
+class Retained(TypedDict):
+    id: str
+    new: bool
+
+
+class Recalled(TypedDict):
+    memories: list[JsonObject]
 
 
 @plugin.on_config
@@ -32,14 +40,21 @@ def check(config: JsonObject) -> None:
 
 
 @plugin.tool
-def retain(params: JsonObject, context: Context) -> JsonObject:
-    memory, new = _keep(context, _text(params, "content"), str(params.get("context", "")), _tags(params))
+def retain(
+    content: Content,
+    caller: Context,
+    context: Annotated[str, {"maxLength": 2000}] = "",
+    tags: Annotated[Sequence[Annotated[str, {"pattern": NEW_TAG}]], {"maxItems": 20}] = (),
+) -> Retained:
+    """Store something in long-term memory."""
+    memory, new = _keep(caller, content, context, tuple(tags))
     return {"id": memory.id, "new": new}
 
 
 @plugin.tool
-def recall(params: JsonObject, context: Context) -> JsonObject:
-    found = _shelf(context).search(_text(params, "query"), _tags(params))
+def recall(query: Query, context: Context, tags: Annotated[Sequence[str], {"maxItems": 20}] = ()) -> Recalled:
+    """Search long-term memory."""
+    found = _shelf(context).search(query, tuple(tags))
     return {"memories": [memory._asdict() for memory in found]}
 
 
@@ -91,21 +106,6 @@ def _shelf(context: Context) -> Shelf:
     shared = plugin.config.get("isolation", "agent") == "project"
     owner = (context.project_id,) if shared else (context.project_id, context.agent_path)
     return Shelf(Path(plugin.config["store"]) / shelf_name(owner))
-
-
-def _text(params: JsonObject, key: str) -> str:
-    value: Any = params.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidParams(f"{key} must be text")
-    return value
-
-
-def _tags(params: JsonObject) -> tuple[str, ...]:
-    given: Any = params.get("tags", [])
-    tags: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [None]
-    if not all(isinstance(tag, str) and tag.isprintable() for tag in tags):
-        raise InvalidParams("tags must be a list of words")
-    return tuple(tags)
 
 
 def _first_line(memory: Memory) -> str:

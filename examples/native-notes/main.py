@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias, TypedDict
 
-from note_table import NoteTable
+from note_table import Note, NoteTable
 
-from paddock_sdk import ConfigInvalid, Context, InvalidParams, JsonObject, Plugin
+from paddock_sdk import ConfigInvalid, JsonObject, Plugin
 
-plugin = Plugin("native-notes", "1.0.0", capabilities_used=["storage:write"])
+plugin = Plugin("native-notes", "1.0.0")
 notes = NoteTable(plugin.storage)
+
+Tag: TypeAlias = Annotated[str, {"pattern": "^[a-z0-9][a-z0-9-]{0,39}$"}]
+
+
+class Added(TypedDict):
+    id: str
+
+
+class Notes(TypedDict):
+    notes: list[Note]
 
 
 @plugin.on_config
@@ -22,35 +33,30 @@ def check(config: JsonObject) -> None:
 
 
 @plugin.tool
-def add_note(params: JsonObject, _context: Context) -> JsonObject:
-    given: Any = params.get("tags", [])
-    tags: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [None]
-    if not all(isinstance(tag, str) for tag in tags):
-        raise InvalidParams("tags must be a list of words")
-    kept = notes.add(_text(params), tags)
-    plugin.log.info("kept a note", id=kept)
-    return {"id": kept}
+def add_note(
+    text: Annotated[str, {"minLength": 1, "maxLength": 10000}],
+    tags: Annotated[Sequence[Tag], {"maxItems": 20}] = (),
+) -> Added:
+    """Add a note."""
+    added = notes.add(text, list(tags))
+    plugin.log.info("kept a note", id=added)
+    return {"id": added}
 
 
 @plugin.tool
-def list_notes(params: JsonObject, _context: Context) -> JsonObject:
-    page: Any = params.get("page", 1)
-    if not isinstance(page, int) or page < 1:
-        raise InvalidParams("page must be a whole number from 1")
+def list_notes(
+    tag: Annotated[str, "Only notes with this tag"] = "",
+    page: Annotated[int, {"minimum": 1, "maximum": 100000}] = 1,
+) -> Notes:
+    """List the notes, a page at a time."""
     size = int(plugin.config.get("page_size", 20))
-    return {"notes": notes.page(params.get("tag"), page, size, newest_first=_newest_first())}
+    return {"notes": notes.page(tag, page, size, newest_first=_newest_first())}
 
 
 @plugin.tool
-def search_notes(params: JsonObject, _context: Context) -> JsonObject:
-    return {"notes": notes.containing(_text(params), newest_first=_newest_first())}
-
-
-def _text(params: JsonObject) -> str:
-    text: Any = params.get("text")
-    if not isinstance(text, str) or not text.strip():
-        raise InvalidParams("text must be text")
-    return text
+def search_notes(text: Annotated[str, {"minLength": 1, "maxLength": 200}]) -> Notes:
+    """Find the notes that contain a text."""
+    return {"notes": notes.containing(text, newest_first=_newest_first())}
 
 
 def _newest_first() -> bool:

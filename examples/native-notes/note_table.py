@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from typing import Any
+from typing import Any, TypedDict
 
 from paddock_sdk import Storage
 
@@ -14,8 +14,15 @@ SELECT = "SELECT id, text, tags, created FROM notes WHERE"
 MOST_RESULTS = 50
 
 
+class Note(TypedDict):
+    id: str
+    text: str
+    tags: list[str]
+    created: str
+
+
 class NoteTable:
-    """Notes in the plugin's storage. The table is made for the first note: tools that only read may not make one."""
+    """Notes in the plugin's storage. The table is made when it is first used; tools that only read may make it too."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -23,29 +30,34 @@ class NoteTable:
 
     def add(self, text: str, tags: list[str]) -> str:
         """Keep a note; gives its id."""
-        if not self._made:
-            self._storage.exec(CREATE)
-            self._made = True
+        self._make()
         note_id = uuid.uuid4().hex
         values = [note_id, text, json.dumps(tags), _now()]
         self._storage.exec("INSERT INTO notes (id, text, tags, created) VALUES (?, ?, ?, ?)", values)
         return note_id
 
-    def page(self, tag: str | None, number: int, size: int, *, newest_first: bool) -> list[dict[str, Any]]:
+    def page(self, tag: str, number: int, size: int, *, newest_first: bool) -> list[Note]:
         # A tag stands in the list as JSON writes it, so "art" is not found in "smart".
-        wanted = "%" if tag is None else f"%{_literally(json.dumps(tag))}%"
+        wanted = f"%{_literally(json.dumps(tag))}%" if tag else "%"
         sql = f"{SELECT} tags LIKE ? ESCAPE '\\' {_order(newest_first)} LIMIT ? OFFSET ?"
         return self._read(sql, [wanted, size, (number - 1) * size])
 
-    def containing(self, text: str, *, newest_first: bool) -> list[dict[str, Any]]:
+    def containing(self, text: str, *, newest_first: bool) -> list[Note]:
         sql = f"{SELECT} text LIKE ? ESCAPE '\\' {_order(newest_first)} LIMIT ?"
         return self._read(sql, [f"%{_literally(text)}%", MOST_RESULTS])
 
-    def _read(self, sql: str, values: list[Any]) -> list[dict[str, Any]]:
-        self._made = self._made or "notes" in self._storage.schema()
+    def _read(self, sql: str, values: list[Any]) -> list[Note]:
+        self._make()
+        rows = self._storage.query(sql, values).rows
+        return [
+            {"id": row["id"], "text": row["text"], "tags": json.loads(row["tags"]), "created": row["created"]}
+            for row in rows
+        ]
+
+    def _make(self) -> None:
         if not self._made:
-            return []
-        return [{**row, "tags": json.loads(row["tags"])} for row in self._storage.query(sql, values).rows]
+            self._storage.exec(CREATE)
+            self._made = True
 
 
 def _now() -> str:

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
-from paddock_sdk import Context, InvalidParams, JsonObject, Plugin
+from typing import Annotated, TypedDict
+
+from paddock_sdk import Plugin
 
 CREATE = "CREATE TABLE IF NOT EXISTS letters (number INTEGER PRIMARY KEY, recipient TEXT, subject TEXT, body TEXT)"
 SELECT = "SELECT number, recipient, subject, body FROM letters"
 
-plugin = Plugin("outbox", "1.0.0", capabilities_used=["storage:write"])
+plugin = Plugin("outbox", "1.0.0")
+
+
+class Sent(TypedDict):
+    number: Annotated[int, {"minimum": 1}]
+
+
+class Letter(TypedDict):
+    number: int
+    to: str
+    subject: str
+    text: str
+
+
+class Letters(TypedDict):
+    letters: list[Letter]
+
+
+class Emptied(TypedDict):
+    thrown_away: Annotated[int, {"minimum": 0}]
 
 
 @plugin.tool
-def send(params: JsonObject, _context: Context) -> JsonObject:
-    to, subject, text = (_text(params, name) for name in ("to", "subject", "text"))
-    plugin.storage.exec(CREATE)  # only tools that write may make a table
+def send(
+    to: Annotated[str, "Whom it is for", {"minLength": 1, "maxLength": 200}],
+    subject: Annotated[str, {"minLength": 1, "maxLength": 200}],
+    text: Annotated[str, {"minLength": 1, "maxLength": 5000}],
+) -> Sent:
+    """Send a letter. Once it is sent, nobody can take it back."""
+    plugin.storage.exec(CREATE)
     plugin.storage.exec("INSERT INTO letters (recipient, subject, body) VALUES (?, ?, ?)", [to, subject, text])
     number = int(plugin.storage.query("SELECT max(number) AS number FROM letters").rows[0]["number"])
     plugin.log.info("sent a letter", number=number, to=to)
@@ -21,11 +46,10 @@ def send(params: JsonObject, _context: Context) -> JsonObject:
 
 
 @plugin.tool
-def letters(params: JsonObject, _context: Context) -> JsonObject:
-    if not _kept():
-        return {"letters": []}
-    to = params.get("to")
-    only, values = ("", []) if to is None else (" WHERE recipient = ?", [to])
+def letters(to: Annotated[str, "Only those to somebody"] = "") -> Letters:
+    """The letters that were sent, newest first."""
+    plugin.storage.exec(CREATE)
+    only, values = (" WHERE recipient = ?", [to]) if to else ("", [])
     rows = plugin.storage.query(f"{SELECT}{only} ORDER BY number DESC", values).rows
     return {
         "letters": [
@@ -36,21 +60,12 @@ def letters(params: JsonObject, _context: Context) -> JsonObject:
 
 
 @plugin.tool
-def empty(_params: JsonObject, _context: Context) -> JsonObject:
-    thrown_away = plugin.storage.exec("DELETE FROM letters") if _kept() else 0
+def empty() -> Emptied:
+    """Throw away the copies of all letters."""
+    plugin.storage.exec(CREATE)
+    thrown_away = plugin.storage.exec("DELETE FROM letters")
     plugin.log.warning("threw letters away", count=thrown_away)
     return {"thrown_away": thrown_away}
-
-
-def _kept() -> bool:
-    return "letters" in plugin.storage.schema()
-
-
-def _text(params: JsonObject, name: str) -> str:
-    text = params.get(name)
-    if not isinstance(text, str) or not text.strip():
-        raise InvalidParams(f"{name} must be text")
-    return text
 
 
 if __name__ == "__main__":

@@ -4,47 +4,52 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from typing import Any
+from typing import Annotated, TypeAlias, TypedDict
 
-from paddock_sdk import Cancelled, Context, InvalidParams, JsonObject, Plugin
+from paddock_sdk import Cancelled, Plugin
 
 plugin = Plugin("slow-count", "1.0.0")
 
+Number: TypeAlias = Annotated[int, {"minimum": 1, "maximum": 1000}]
+Milliseconds: TypeAlias = Annotated[int, {"minimum": 0, "maximum": 2000}]
+
+
+class Counted(TypedDict):
+    counted: int
+
+
+class Square(TypedDict):
+    number: int
+    square: int
+
+
+class Sum(TypedDict):
+    sum: int
+
 
 @plugin.tool
-def count(params: JsonObject, _context: Context) -> JsonObject:
-    to, pause = _numbers(params)
+def count(to: Number, pause_ms: Milliseconds = 200) -> Counted:
+    """Count up to a number, with progress on the way."""
     for number in range(1, to + 1):
         plugin.check_cancelled()
-        time.sleep(pause)
+        time.sleep(pause_ms / 1000)
         plugin.progress(number, to, f"counted to {number}")
     return {"counted": to}
 
 
 @plugin.tool
-def squares(params: JsonObject, _context: Context) -> Generator[JsonObject, None, JsonObject]:
-    to, pause = _numbers(params)
+def squares(to: Number, pause_ms: Milliseconds = 200) -> Generator[Square, None, Sum]:
+    """The squares up to that of a number, each as soon as it is known, and in the end their sum."""
     total = 0
     try:
         for number in range(1, to + 1):
-            time.sleep(pause)
+            time.sleep(pause_ms / 1000)
             total += number * number
             yield {"number": number, "square": number * number}
     except Cancelled:
         plugin.log.info("nobody wants the rest", sum_so_far=total)
         raise
     return {"sum": total}
-
-
-def _numbers(params: JsonObject) -> tuple[int, float]:
-    """How far to count, and the seconds between two numbers."""
-    to: Any = params.get("to")
-    pause: Any = params.get("pause_ms", 200)
-    if not isinstance(to, int) or not 1 <= to <= 1000:
-        raise InvalidParams("to must be a whole number from 1 to 1000")
-    if not isinstance(pause, int) or not 0 <= pause <= 2000:
-        raise InvalidParams("pause_ms must be a whole number from 0 to 2000")
-    return to, pause / 1000
 
 
 if __name__ == "__main__":

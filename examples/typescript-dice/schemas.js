@@ -1,10 +1,11 @@
-/** What the tools take and give, as in the manifest: the host checks it, and so does the plugin. */
+/** What the tools are for, take and give. `paddock plugin sync` copies it into the manifest. */
 const dice = {
     type: "string",
     pattern: "^[0-9]{0,3}d[0-9]{1,4}([+-][0-9]{1,4})?$",
     description: "Like 3d6+1, or d20",
 };
 export const ROLL = {
+    description: "Roll dice, such as 3d6+1.",
     input: { type: "object", required: ["dice"], additionalProperties: false, properties: { dice } },
     output: {
         type: "object",
@@ -13,6 +14,7 @@ export const ROLL = {
     },
 };
 export const ODDS = {
+    description: "How likely it is to reach a total, exactly.",
     input: {
         type: "object",
         required: ["dice", "at_least"],
@@ -26,6 +28,7 @@ export const ODDS = {
     },
 };
 export const TRY_OUT = {
+    description: "Roll many times and count the totals; tells how far it is, and stops when nobody waits any more.",
     input: {
         type: "object",
         required: ["dice", "times"],

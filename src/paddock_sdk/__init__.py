@@ -5,8 +5,8 @@
     plugin = Plugin("greeter", "1.0.0")
 
     @plugin.tool
-    def greet(params, context: Context):
-        return {"text": f"Hello, {params['name']}"}
+    def greet(name: str, context: Context) -> str:
+        return f"Hello, {name}"
 
     plugin.run()
 

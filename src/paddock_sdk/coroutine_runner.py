@@ -56,12 +56,30 @@ def run_until_loop(coroutine: Coroutine[Any, Any, None]) -> bool:
     return False
 
 
+def run_in_call(coroutine: Coroutine[Any, Any, T], finish_on_loop: Callable[[Coroutine[Any, Any, T]], T]) -> T:
+    """Run a coroutine and return its result, on an event loop from the moment that it requests one.
+
+    Inside a loop that runs already, as in an async test, there cannot be another: then it can wait only for the host.
+    """
+    if _is_loop_running():
+        return run(coroutine)
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+    return finish_on_loop(coroutine)
+
+
 @types.coroutine
 def require_event_loop() -> Generator[Any, None, None]:
     """Continue on an event loop, if the driver can provide one."""
-    events = sys.modules.get("asyncio.events")
-    if events is None or events._get_running_loop() is None:
+    if not _is_loop_running():
         yield _LOOP_REQUEST
+
+
+def _is_loop_running() -> bool:
+    events = sys.modules.get("asyncio.events")
+    return events is not None and events._get_running_loop() is not None
 
 
 def is_result_step(step: Any) -> bool:

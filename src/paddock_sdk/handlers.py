@@ -15,18 +15,26 @@ from paddock_sdk.scopes import checks_scopes, with_caller_scopes
 if TYPE_CHECKING:
     from paddock_sdk.typed import TypedHandler
 
+INJECTED_NAMES = ("context", "host")  # parameters that the SDK supplies, by name or by type
+
 PlainHandler: TypeAlias = Callable[[JsonObject, Context], Any]
 H = TypeVar("H", bound=Callable[..., Any])
 
 
 class Handler:
-    """One handler function, plain or typed."""
+    """One handler function, plain or typed.
+
+    Raises:
+        TypeError: a parameter has no type.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self._checks_scopes = checks_scopes(function)
         self._typed: TypedHandler | None = None
         self._plain = takes_params_and_context(function)
+        if not self._plain:
+            refuse_untyped_parameters(function)
 
     @property
     def typed(self) -> TypedHandler | None:
@@ -114,12 +122,17 @@ class Handlers:
         Raises:
             TypeError: a type has no JSON Schema.
         """
-        tools = [_manifest_entry(name, self._by_name[self._tool_prefix + name]) for name in self.tools]
-        methods = [_manifest_entry(name, self._by_name[name]) for name in self.methods]
+        tools = [manifest_entry(name, self._by_name[self._tool_prefix + name]) for name in self.tools]
+        methods = [manifest_entry(name, self._by_name[name]) for name in self.methods]
         return {key: entries for key, entries in (("tools", tools), ("methods", methods)) if entries}
 
 
-def _manifest_entry(name: str, handler: Handler) -> JsonObject:
+def manifest_entry(name: str, handler: Handler) -> JsonObject:
+    """Return a tool or method in the manifest's format, as far as its types and docstring declare it.
+
+    Raises:
+        TypeError: a type has no JSON Schema.
+    """
     typed = handler.typed
     description = (handler.function.__doc__ or "").strip().partition("\n\n")[0]
     entry: JsonObject = {"name": name, "description": " ".join(description.split())}
@@ -132,14 +145,43 @@ def _manifest_entry(name: str, handler: Handler) -> JsonObject:
 
 def takes_params_and_context(function: Callable[..., Any]) -> bool:
     """Whether a function takes `(params, context)` and no parameters of its own."""
-    while hasattr(function, "__wrapped__"):
-        function = function.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
+    function = _innermost(function)
     code = getattr(function, "__code__", None)
     if code is None:
         return True  # a callable object: inspecting its parameters would be expensive
-    names = list(code.co_varnames[: code.co_argcount])
-    if getattr(function, "__self__", None) is not None:
-        names = names[1:]
+    names = _parameter_names(function)
     if code.co_kwonlyargcount or len(names) != 2:
         return False
-    return names[0].strip("_") == "params" or names[0] not in function.__annotations__
+    first, second = (name.strip("_") for name in names)
+    return first in ("params", "") or (names[0] not in function.__annotations__ and second in ("context", ""))
+
+
+def refuse_untyped_parameters(function: Callable[..., Any]) -> None:
+    """Refuse a typed handler with a parameter whose type is not stated: a schema is never guessed.
+
+    Raises:
+        TypeError: names the parameters.
+    """
+    inner = _innermost(function)
+    untyped = [
+        name
+        for name in _parameter_names(inner)
+        if name not in inner.__annotations__ and name.strip("_") not in INJECTED_NAMES
+    ]
+    if untyped:
+        raise TypeError(
+            f"{inner.__name__}: no type is stated for {', '.join(untyped)}; write as in `{untyped[0]}: str`, "
+            "or take `(params, context)` and write the schema into the manifest"
+        )
+
+
+def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
+    return function
+
+
+def _parameter_names(function: Callable[..., Any]) -> list[str]:
+    code = function.__code__
+    names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    return names[1:] if getattr(function, "__self__", None) is not None else names

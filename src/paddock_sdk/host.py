@@ -3,8 +3,9 @@
     value = await host.cache.get("k")          in async code
     value = host.cache.get("k").wait()         elsewhere
 
-All services exist as attributes. A service that the plugin did not declare is false (`if host.cache:`). Using it anyway
-sends the request; the host refuses, records the attempt, and CapabilityDenied is raised here.
+Every service that the host serves is an attribute, and there are no others. One that the plugin was not granted is
+false (`if host.cache:`). Using it anyway sends the request; the host refuses, records the attempt, and CapabilityDenied
+is raised here.
 """
 
 from __future__ import annotations
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
 WIRE_NAMES = {"logger": "log", "rate_limit": "rate", "sql": "storage", "storage": "keyvalue"}
 # Services that every plugin may use; all others are declared as `host:<name>`.
 ALWAYS_AVAILABLE = frozenset({"audit", "log", "logger"})
-SERVICES = (
-    "artifacts", "audit", "auth", "cache", "cursor", "http", "identity", "kb", "keyvalue", "memory", "model", "ocr",
-    "query", "rate", "rate_limit", "scheduler", "secrets", "sql", "storage", "vault",
-)  # fmt: skip
+SERVICES = ("artifacts", "audit", "cache", "http", "keyvalue", "rate", "rate_limit", "secrets", "sql", "storage")
 
 
 class Cache(Service):
@@ -156,25 +154,15 @@ class Host:
     # Created on first use; see __getattr__.
     artifacts: Artifacts
     audit: Audit
-    auth: Service
     cache: Cache
-    cursor: Service
     http: Http
-    identity: Service
-    kb: Service
     keyvalue: KeyValueStore
     log: Logger
     logger: Logger
-    memory: Service
-    model: Service
-    ocr: Service
-    query: Service
     rate: Rate
-    scheduler: Service
     secrets: Secrets
     sql: Sql
     storage: KeyValueStore
-    vault: Service
 
     def __init__(
         self,
@@ -189,6 +177,12 @@ class Host:
         self._namespace = namespace
         self._log = log
         self._about = about or {}
+
+    def declare(self, services: frozenset[str]) -> None:
+        """Replace the services that the plugin was granted."""
+        self._declared = services
+        for name in [name for name in vars(self) if name in SERVICES]:
+            delattr(self, name)  # made again with the new grant on its next use
 
     def __contains__(self, service: str) -> bool:
         return service in self._declared
@@ -205,7 +199,7 @@ class Host:
 
             service = Artifacts(self._ask, wire_name, declared=name in self._declared)
         elif name in SERVICES:
-            service = SERVICE_CLASSES.get(name, Service)(self._ask, wire_name, declared=name in self._declared)
+            service = SERVICE_CLASSES[name](self._ask, wire_name, declared=name in self._declared)
         else:
             raise AttributeError(_no_service(name))
         setattr(self, name, service)  # the next access finds it directly

@@ -104,7 +104,6 @@ def union_schema(options: list[TypeSchema]) -> TypeSchema:
 
 
 def object_schema(
-    title: str,
     shapes: Mapping[str, TypeSchema],
     required: Iterable[str],
     defaults: Mapping[str, Any],
@@ -132,9 +131,8 @@ def object_schema(
         name: shape.schema | ({"default": defaults[name]} if _is_json_default(defaults.get(name)) else {})
         for name, shape in shapes.items()
     }
-    schema: JsonObject = {"title": title} if title else {}
-    schema |= {"type": "object", "properties": properties, "additionalProperties": False}
-    return TypeSchema(schema | ({"required": needed} if needed else {}), read)
+    schema: JsonObject = {"type": "object"} | ({"required": needed} if needed else {})
+    return TypeSchema(schema | {"additionalProperties": False, "properties": properties}, read)
 
 
 def join_path(path: str, name: str) -> str:

@@ -12,7 +12,6 @@ The keywords in `_CHECKS` are also checked here; all others only appear in the s
 from __future__ import annotations
 
 import collections.abc
-import dataclasses
 import enum
 import types
 import typing
@@ -89,7 +88,7 @@ def build_schema(hint: Any, within: tuple[Any, ...] = ()) -> TypeSchema:
         return _annotated_schema(build_schema(arguments[0], within), arguments[1:])
     if hint in (Any, object):
         return TypeSchema({}, _read_any)
-    if hint is None or hint in _SCALARS:
+    if hint is None or (isinstance(hint, type) and hint in _SCALARS):  # a generic alias may not be hashable
         kind = type(None) if hint is None else hint
         return scalar_schema(kind, _SCALARS[kind])
     if hint in within:
@@ -138,15 +137,17 @@ def _class_schema(hint: type[Any], nesting: tuple[Any, ...]) -> TypeSchema:
         hints = resolve_hints(hint)
         required = _required_keys(hint, hints)
         schemas = {name: build_schema(one, nesting) for name, one in hints.items()}
-        return object_schema(hint.__name__, schemas, required, {}, dict)
-    if dataclasses.is_dataclass(hint):
+        return object_schema(schemas, required, {}, dict)
+    if hasattr(hint, "__dataclass_fields__"):
+        import dataclasses  # late: its import takes longer than all others of a small plugin
+
         hints = resolve_hints(hint)
         fields = [field for field in dataclasses.fields(hint) if field.init]
         schemas = {field.name: build_schema(hints[field.name], nesting) for field in fields}
         missing = dataclasses.MISSING
         required_names = {one.name for one in fields if one.default is missing and one.default_factory is missing}
         defaults = {one.name: one.default for one in fields if one.default is not missing}
-        return object_schema(hint.__name__, schemas, required_names, defaults, hint)
+        return object_schema(schemas, required_names, defaults, hint)
     raise TypeError(f"{_type_name(hint)} cannot be told in JSON; use a dataclass, a TypedDict or plain types")
 
 

@@ -3,18 +3,19 @@
 Calls are handled one at a time, in the order of their arrival. A handler may send requests to the host (`plugin.host`,
 `plugin.storage`, `plugin.request`), report progress (`plugin.progress`) and check for cancellation
 (`plugin.cancelled`). Messages are read only at these moments while a handler runs; `inbox.py` describes what happens to
-them.
+them. An async handler runs on an event loop, which reads messages whenever the handler waits.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from paddock_sdk.answer import Answer
 from paddock_sdk.call import ActiveCall, JsonObject
-from paddock_sdk.coroutine_runner import Stream, is_pending, resolve_result, run
+from paddock_sdk.coroutine_runner import Stream, is_pending, resolve_result, run_in_call
 from paddock_sdk.faults import METHOD_NOT_FOUND, Cancelled, HostGone, PluginFault
 from paddock_sdk.framing import take_stdio
 from paddock_sdk.handlers import Handlers
@@ -23,6 +24,9 @@ from paddock_sdk.lifecycle import HandshakeInfo, Lifecycle
 from paddock_sdk.log import Log
 from paddock_sdk.storage import Storage
 from paddock_sdk.wire import Wire, split_params
+
+if TYPE_CHECKING:
+    from paddock_sdk.event_loop import CallLoop
 
 H = TypeVar("H", bound=Callable[..., Any])
 C = TypeVar("C", bound=Callable[[JsonObject], object])
@@ -37,7 +41,8 @@ class Plugin:
         version: As in the manifest.
         namespace: The prefix of the host's own methods: `paddock`, or `kaged` for a plugin with that manifest.
         notifications: The notifications that the plugin may send.
-        capabilities_used: The capabilities that it uses, of those in its manifest.
+        capabilities_used: The capabilities that it cannot do without: without them the host does not start it. It may
+            use all that were granted, listed here or not.
     """
 
     def __init__(
@@ -58,10 +63,13 @@ class Plugin:
         self.namespace = namespace
         self._notifications = list(notifications)
         self._capabilities_used = list(capabilities_used)
-        self._lifecycle = Lifecycle(self._handshake_info, self.log)
+        self._lifecycle = self._new_lifecycle()
         self._on_shutdown: Callable[[], object] = lambda: None
         self._wire: Wire | None = None
         self._active: ActiveCall | None = None  # the call in progress
+        # The call that a coroutine belongs to: one that outlives its call does not speak for the next one.
+        self._call_of_task: ContextVar[ActiveCall | None] = ContextVar("paddock_call", default=None)
+        self._loop: CallLoop | None = None
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -126,7 +134,7 @@ class Plugin:
 
     def ask(self, method: str, params: JsonObject, **options: Any) -> Answer[Any]:
         """Send a request to the host; its answer can be awaited, or waited for later."""
-        return self._running().ask(method, params, self._active, **options)
+        return self._running().ask(method, params, self._current_call, **options)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress to the caller. The host extends the time of a call that makes progress."""
@@ -138,13 +146,14 @@ class Plugin:
         """Send the caller an event before the result. Without a host it is dropped."""
         if self._wire is None:
             return
-        if self._active is None:
+        call = self._current_call
+        if call is None:
             raise RuntimeError("an event belongs to a call, and none is under way")
-        self._wire.event(self._active, event)
+        self._wire.event(call, event)
 
     def cancelled(self) -> bool:
         """Whether the caller has cancelled. A handler that runs long should check now and then, and stop."""
-        return self._wire is not None and self._wire.cancelled(self._active)
+        return self._wire is not None and self._wire.cancelled(self._current_call)
 
     def check_cancelled(self) -> None:
         """Stop here if the caller has cancelled.
@@ -177,11 +186,14 @@ class Plugin:
             # Data that it should have saved may be lost: the exit code must show it.
             wire.fault_of("shutdown", error)
             raise SystemExit(1) from None
+        finally:
+            if self._loop is not None:
+                self._loop.close()
 
     def forget(self) -> None:
         """Reset to the state before any handshake: for tests, which repeat it with the same plugin."""
         on_config = self._lifecycle.on_config
-        self._lifecycle = Lifecycle(self._handshake_info, self.log)
+        self._lifecycle = self._new_lifecycle()
         self._lifecycle.on_config = on_config
 
     def serve_one(self, wire: Wire, message: JsonObject) -> None:
@@ -210,6 +222,8 @@ class Plugin:
             # Lifecycle requests have no caller who could receive events.
             self._active = ActiveCall(None, token)
             result = self._lifecycle.answer(method, params)
+            if method == "initialize" and self._lifecycle.granted is not None:
+                self.host.declare(declared_services(self._lifecycle.granted))
             wire.inbox.open = self._lifecycle.phase == "running"
             return result
         handler = self.handlers.get(method)
@@ -221,14 +235,33 @@ class Plugin:
             wire.inbox.calls[active.id] = active
         result = handler.begin(params, context, host=self.host)
         if is_pending(result):
-            result = run(resolve_result(result, Stream(self.event, lambda: wire.poll_cancelled(active))))
+            work = resolve_result(result, Stream(self.event, lambda: wire.poll_cancelled(active)))
+            result = run_in_call(work, lambda rest: self._finish_on_loop(wire, active, rest))
         return handler.finish(result)
+
+    def _finish_on_loop(self, wire: Wire, active: ActiveCall, work: Coroutine[Any, Any, Any]) -> Any:
+        if self._loop is None:
+            from paddock_sdk.event_loop import CallLoop  # late: only plugins that need a loop load asyncio
+
+            self._loop = CallLoop()
+        token = self._call_of_task.set(active)
+        try:
+            return self._loop.finish(wire, active, work)
+        finally:
+            self._call_of_task.reset(token)
+
+    @property
+    def _current_call(self) -> ActiveCall | None:
+        return self._call_of_task.get() or self._active
 
     def _finish_call(self, wire: Wire) -> None:
         if self._active is not None and self._active.id is not None:
             wire.inbox.calls.pop(self._active.id, None)
         self._active = None
         self.log.request_id = ""
+
+    def _new_lifecycle(self) -> Lifecycle:
+        return Lifecycle(self._handshake_info, self.log, self.manifest_callables)
 
     def _handshake_info(self) -> HandshakeInfo:
         handlers = self.handlers

@@ -41,7 +41,7 @@ class TypedHandler:
         own_names = [name for name in names if self._services[name] is None]
         schemas = {name: self._parameter_schema(name, hints.get(name, Any)) for name in own_names}
         required = [name for name in own_names if name not in defaults]
-        self._input = object_schema("", schemas, required, defaults, dict)
+        self._input = object_schema(schemas, required, defaults, dict)
         self._output = self._result_schema(result_hint)
 
     @property

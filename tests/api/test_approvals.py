@@ -184,12 +184,15 @@ def test_a_confirmation_is_for_the_person_whose_call_it_is(served: Daemon) -> No
 
     assert made["approval"]["kind"] == "confirmation"
     assert answered(served, approval).body["code"] == "approval.not_yours"
-    said = answered(served, approval, body={"scope": "always"}, Paddock_As="user:ann")
+    earlier = waiting(served, "odd", Paddock_As="user:ann")
+    said = answered(served, approval, Paddock_As="user:ann")
     given = said.body["answers"][0]
     assert (said.status, given["by"], given["operator"].partition(":")[0]) == (200, "user:ann", "local")
     course = served.ask("GET", f"/calls/{made['call_id']}/explanation").body["calls"][0]["course"]
     assert f"{given['operator']}, as user:ann, approved it" in [step["what"] for step in course]
     assert ended(served, made["call_id"])["status"] == "succeeded"
+    assert ended(served, earlier["call_id"])["status"] == "succeeded"
+    assert said.body["also_approved"] == [{"id": earlier["approval"]["approval"], "call_id": earlier["call_id"]}]
     assert served.ask("POST", "/plugins/mail/call/odd", {}, Paddock_As="user:ann").status == 200
     waiting(served, "odd", Paddock_As="user:chief")  # it is hers alone
 
@@ -213,6 +216,7 @@ def test_a_confirmation_is_for_the_person_whose_call_it_is(served: Daemon) -> No
         ("approve", b"[1]", 400, "invalid_request"),
         ("approve", b"{", 400, "invalid_request"),
         ("approve", {"scope": "session"}, 403, "approval.not_rememberable"),
+        ("approve", {"scope": "always"}, 403, "approval.not_rememberable"),
         ("approve", {"scope": "always", "reach": "plugin"}, 403, "approval.not_rememberable"),
         ("deny", {"scope": "always"}, 400, "invalid_params"),
     ],

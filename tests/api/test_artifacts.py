@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from fixtures.commands import Paddock
-from fixtures.daemons import Daemon, LocalConnection, daemon
+from fixtures.daemons import Answer, Daemon, LocalConnection, daemon, eventually
 from fixtures.maker import CONTENT, maker
+from fixtures.people import key_of
 from paddock.api.artifacts import parse_range
 from paddock.core.errors import CallerError
 
@@ -51,6 +52,52 @@ def test_an_artifact_is_downloaded_whole_and_in_part(served: Daemon) -> None:
     unknown = served.ask("GET", f"/artifacts/{'0' * 64}")
     assert (unknown.status, unknown.body["code"]) == (404, "artifacts.unknown")
     assert served.ask("GET", "/artifacts/passwd").status == 404
+
+
+MAKING_IS_FOR_MAKERS = """
+@id("only-makers-make") @text("Only makers make these.")
+forbid (principal, action in Action::"anyCall", resource == Callable::"maker.make")
+unless { principal in Group::"makers" || principal in Role::"operator" };
+"""
+
+
+def test_an_artifact_is_for_who_may_call_what_made_it_or_was_given_it_and_unknown_to_all_others(
+    tmp_path: Path,
+) -> None:
+    paddock = Paddock(tmp_path / "home")
+    paddock.quickly("plugin", "install", maker(tmp_path / "maker"), "--yes")
+    paddock.quickly("plugin", "enable", "maker")
+    for name in ("ann", "bob", "cleo"):
+        paddock.quickly("user", "add", name)
+    paddock.quickly("group", "add", "makers")
+    paddock.quickly("group", "member", "add", "makers", "ann")
+    keys = {name: key_of(paddock, name) for name in ("ann", "bob", "cleo")}
+    rules = paddock.home / "policies"
+    rules.mkdir(mode=0o700, exist_ok=True)
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    with daemon(paddock) as started:
+
+        def fetched_by(name: str, address: str = digest) -> Answer:
+            return started.ask_tcp("HEAD", f"/artifacts/{address}", authorization=f"Bearer {keys[name]}")
+
+        assert started.ask("POST", "/plugins/maker/call/make", {}).status == 200
+        assert fetched_by("bob").status == 200, "bob may call what made it"
+        made = started.ask_tcp("POST", "/plugins/maker/call/make", {}, authorization=f"Bearer {keys['cleo']}")
+        assert made.status == 200
+        (rules / "own.cedar").write_text(MAKING_IS_FOR_MAKERS)
+        (rules / "own.cedar").chmod(0o600)
+        eventually(lambda: fetched_by("bob").status == 404, "the new rule is in force")
+
+        assert fetched_by("ann").status == 200, "ann may call what made it"
+        assert fetched_by("cleo").status == 200, "cleo was given it, when she still could call"
+        forbidden, unknown = (
+            started.ask_tcp("GET", f"/artifacts/{address}", authorization=f"Bearer {keys['bob']}")
+            for address in (digest, "0" * 64)
+        )
+        for answer in (forbidden, unknown):
+            answer.body.pop("error_id", None)
+        assert (forbidden.status, forbidden.body) == (unknown.status, unknown.body)
+        assert download(started, digest)[0] == 200, "the operator sees all"
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,18 @@ def test_all_mistakes_of_a_new_person_are_reported_at_once(peopled: Peopled) -> 
         assert [one["path"] for one in refused.body["errors"]] == ["add[1]", "add[2]"]
 
 
+def test_what_a_key_did_is_shown_with_the_label_of_the_key(peopled: Peopled, cookies: dict[str, str]) -> None:
+    key = peopled.daemon.ask("POST", "/api-keys", {"owner": "ann", "label": "night mailer"}).body
+    called = peopled.daemon.ask_tcp(
+        "POST", "/plugins/parrot/call/say", {"text": "x"}, authorization=f"Bearer {key['token']}"
+    )
+    assert called.status == 200
+    named = f"key:{key['id']} “night mailer”"
+
+    assert named in from_browser(peopled, cookies["olga"], "GET", f"//ledger?principal=key:{key['id']}").body
+    assert named in peopled.daemon.paddock.quickly("ledger", "tail", "--principal", f"key:{key['id']}").out
+
+
 def test_all_mistakes_of_a_new_key_are_reported_at_once(peopled: Peopled) -> None:
     body = {"owner": "ann", "roles": ["member", "No Role"], "scopes": ["a b", "c,d"]}
 

@@ -103,7 +103,15 @@ def test_a_person_elsewhere_does_not_have_the_disk_of_the_machine_read(peopled: 
 
 
 def test_what_names_no_package_is_a_mistake_in_the_body(peopled: Peopled) -> None:
-    for body, path in (({}, "source"), ({"settings_file": "/x.json"}, "server"), ({"source": ""}, "source")):
+    server = {"settings_file": "/x.json", "server": "time"}
+    for body, path in (
+        ({}, "source"),
+        ({"settings_file": "/x.json"}, "server"),
+        (server | {"settings_file": "x.json"}, "settings_file"),
+        (server | {"grant": ["net:api.example.com:443"]}, "grant"),
+        (server | {"source": "pypi:mcp-server-time"}, "source"),
+        ({"source": ""}, "source"),
+    ):
         refused = peopled.daemon.ask("POST", "/installs", body)
         assert (refused.status, [one["path"] for one in refused.body["errors"]]) == (400, [path])
 

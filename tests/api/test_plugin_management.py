@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fixtures.daemons import eventually
 from fixtures.packages import native
 from fixtures.people import Peopled, from_browser, signed_in
 from fixtures.tuner import tuner
@@ -109,6 +111,27 @@ def test_a_running_plugin_that_loses_a_required_value_is_stopped_until_it_is_set
     )
 
 
+def test_a_running_plugin_whose_secret_is_erased_is_stopped_until_it_is_set_again(
+    peopled: Peopled, tmp_path: Path
+) -> None:
+    schema = {"type": "object", "properties": {"token": {"type": "string"}}}
+    served = peopled.daemon
+    package = tuner(tmp_path / "sealed", name="sealed", system_config_schema=schema)
+    served.paddock.quickly("plugin", "install", package, "--yes")
+    served.ask("PUT", "/secrets/shared-token", {"value": "hunter2"})
+    served.ask("PUT", "/plugins/sealed/configuration", {"values": {"token": "${secret:shared-token}"}})
+    assert served.ask("POST", "/plugins/sealed/enable", {}).body["state"] == "running"
+
+    def runtime() -> dict[str, Any]:
+        return served.ask("GET", "/plugins/sealed").body["runtime"]
+
+    assert served.ask("DELETE", "/secrets/shared-token").body["removed"] is True
+    eventually(lambda: runtime()["state"] == "failed", "it goes on with what was erased")
+    assert "the secret shared-token is not set" in runtime()["reason"]
+    served.ask("PUT", "/secrets/shared-token", {"value": "hunter3"})
+    eventually(lambda: runtime()["state"] == "running", "it does not come back")
+
+
 def test_a_plugin_is_enabled_without_being_started(managed: Peopled) -> None:
     enabled = managed.daemon.ask(
         "POST", "/plugins/notes/enable?tenant=acme", {"grant": ["net:api.example.com:443"], "start": False}
@@ -141,10 +164,15 @@ def test_a_plugin_is_repaired_pinned_and_removed_by_who_operates_the_host(
     assert repaired.body == {"name": "notes", "version": "1.0.0", "restored": ["1.0.0"]}
     assert program.read_text().endswith("exec cat\n")
 
+    assert managed.ask("olga", "POST", "/plugins/notes/pin", {"version": "1\0"}).status == 400
     assert managed.ask("olga", "POST", "/plugins/notes/pin", {}).body["pinned_version"] == "1.0.0"
     assert from_browser(managed, cookies["omar"], "POST", "/plugins/notes/remove", {}).status == 403
     refused = from_browser(managed, cookies["olga"], "POST", "/plugins/notes/remove", {"dry_run": True})
     assert (refused.status, refused.body["code"]) == (409, "plugin.pinned")
+    for version, status, code in (("1.0.0", 409, "plugin.pinned"), ("9.9.9", 404, "plugin.no_such_version")):
+        body = {"version": version, "dry_run": True}
+        refused = from_browser(managed, cookies["olga"], "POST", "/plugins/notes/remove", body)
+        assert (refused.status, refused.body["code"]) == (status, code)
     for dry_run in (True, False):
         body = {"force": True, "dry_run": dry_run}
         removed = from_browser(managed, cookies["olga"], "POST", "/plugins/notes/remove", body)

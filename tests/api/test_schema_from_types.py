@@ -41,6 +41,8 @@ class TallTreeJson(TreeJson):
 class PlantBody(TypedDict):
     kind: Literal["oak", "elm"]
     label: NotRequired[Annotated[str, MemberConstraint(max_length=5), "For people."]]
+    owner: NotRequired[str | None]
+    tags: NotRequired[list[str]]
 
 
 @pytest.mark.parametrize(
@@ -94,6 +96,8 @@ def test_a_body_takes_no_other_members_and_no_nul_in_its_texts() -> None:
         "properties": {
             "kind": {"type": "string", "enum": ["oak", "elm"]},
             "label": {"type": "string", "maxLength": 5, "description": "For people.", "pattern": "^[^\\u0000]*$"},
+            "owner": {"type": ["string", "null"], "pattern": "^[^\\u0000]*$"},
+            "tags": {"type": "array", "items": {"type": "string", "pattern": "^[^\\u0000]*$"}},
         },
         "required": ["kind"],
         "additionalProperties": False,

@@ -42,6 +42,29 @@ def test_over_tcp_nobody_is_let_in_without_a_credential_but_to_ask_whether_it_li
     assert peopled.ask("ann", "GET", "/nothing").status == 404
 
 
+def test_a_target_in_absolute_form_names_the_host_and_the_host_header_does_not(peopled: Peopled) -> None:
+    where, key = peopled.daemon.tcp, peopled.keys["ann"]
+    ours = f"127.0.0.1:{where[1]}"
+
+    def answered(target: str, *hosts: str) -> int:
+        lines = [f"GET {target} HTTP/1.1", *(f"Host: {host}" for host in hosts), f"Authorization: Bearer {key}"]
+        return said_to(where, "\r\n".join([*lines, "Connection: close", "", ""]).encode())[0]
+
+    for target in (f"http://{ours}/healthz", f"HTTP://{ours}/healthz", "https://localhost/api/v1/calls?limit=1"):
+        assert answered(target, ours) == answered(target, "evil.example") == 200, target
+    assert answered(f"http://{ours}", ours) == answered("/", ours), "an empty path is the root"
+    for target in (
+        "http://evil.example/healthz",
+        f"http://evil.example:{where[1]}/api/v1/calls",
+        f"http://{ours}@evil.example/healthz",
+        f"http://evil.example@{ours}/healthz",
+        f"ftp://{ours}/healthz",
+        "http:///healthz",
+    ):
+        assert answered(target, ours) == 421, target
+    assert answered(f"http://{ours}/healthz") == answered(f"http://{ours}/healthz", ours, ours) == 421, "not one Host"
+
+
 @pytest.mark.req("B-23", "Host")
 @pytest.mark.parametrize(
     "host",

@@ -6,7 +6,7 @@ import pytest
 from tests.approvals.conftest import ANN, BOB, CLEO, PAYLOAD, SEND, Office, person
 
 from paddock.approvals.answer import RememberChoice
-from paddock.approvals.model import ApprovalRequestKind, ApprovalState
+from paddock.approvals.model import ApprovalRequestKind, ApprovalScope, ApprovalState
 from paddock.core.call import Principal
 from paddock.core.errors import CallerError, Conflict, Denied, NotFound
 
@@ -133,15 +133,10 @@ async def test_nobody_answers_an_action_as_somebody_else(office: Office, kind: A
     assert (await office.desk.find("default", approval.id)).answers == ()
 
 
-@pytest.mark.parametrize("kind", [ApprovalRequestKind.CONFIRMATION, ApprovalRequestKind.CONSENT])
-async def test_an_answer_that_the_operator_passes_on_is_recorded_as_passed_on(
-    office: Office, kind: ApprovalRequestKind
-) -> None:
-    approval = await office.asked(kind)
+async def test_an_answer_that_the_operator_passes_on_is_recorded_as_passed_on(office: Office) -> None:
+    approval = await office.asked(ApprovalRequestKind.CONFIRMATION)
 
-    answered = await office.desk.approve(
-        "default", approval.id, person("bob"), through="local:root", remember=RememberChoice("always")
-    )
+    answered = await office.desk.approve("default", approval.id, person("bob"), through="local:root")
     (standing,) = await office.desk.list_standing("default")
     await office.desk.revoke("default", standing.id, person("bob"), through="local:root")
 
@@ -209,10 +204,8 @@ async def test_with_four_eyes_who_edits_asks_and_another_has_to_say_yes_to_it(of
     assert (await office.desk.approve("default", edited.id, CLEO)).state is ApprovalState.APPROVED
 
 
-async def test_with_four_eyes_all_who_edited_ask_and_none_of_them_makes_a_yes_last(office: Office) -> None:
+async def test_with_four_eyes_all_who_edited_ask(office: Office) -> None:
     approval = await office.asked(four_eyes=True)
-    with pytest.raises(Denied, match="another person has to approve them first"):
-        await office.desk.approve("default", approval.id, ANN, remember=RememberChoice("always"), payload={"to": "ann"})
     first = await office.desk.approve("default", approval.id, ANN, payload={"to": "ann"})
 
     second = await office.desk.approve("default", first.id, CLEO, payload={"to": "cleo"})
@@ -250,13 +243,29 @@ async def test_what_is_withdrawn_cannot_be_approved(office: Office) -> None:
 
 
 async def test_a_yes_is_remembered_no_further_than_the_rule_says(office: Office) -> None:
-    never, tool = await office.asked(remember="never"), await office.asked(remember="tool")
+    asked = ApprovalRequestKind.CONFIRMATION
+    never, tool = await office.asked(asked, remember="never"), await office.asked(asked, remember="tool")
 
     with pytest.raises(Denied, match="no standing approval"):
-        await office.desk.approve("default", never.id, ANN, remember=RememberChoice("always"))
+        await office.desk.approve("default", never.id, BOB, remember=RememberChoice("always"))
     with pytest.raises(Denied, match="this tool only"):
-        await office.desk.approve("default", tool.id, ANN, remember=RememberChoice("always", "plugin"))
+        await office.desk.approve("default", tool.id, BOB, remember=RememberChoice("always", "plugin"))
     with pytest.raises(CallerError, match="belongs to no session"):
-        await office.desk.approve("default", tool.id, ANN, remember=RememberChoice("session"))
+        await office.desk.approve("default", tool.id, BOB, remember=RememberChoice("session"))
+    await office.desk.approve("default", never.id, BOB)
 
     assert await office.desk.standing_for(SEND, "user:bob", None) is None
+
+
+@pytest.mark.parametrize("scope", ["session", "always"])
+@pytest.mark.parametrize("kind", [ApprovalRequestKind.CONSENT, ApprovalRequestKind.ACTION, ApprovalRequestKind.GATE])
+async def test_all_but_a_confirmation_is_approved_for_exactly_its_call(
+    office: Office, kind: ApprovalRequestKind, scope: ApprovalScope
+) -> None:
+    approval = await office.asked(kind, remember="plugin", context={"session": "ses_1"})
+
+    with pytest.raises(Denied, match=f"of kind {kind} is approved for exactly this call, never for others"):
+        await office.desk.approve("default", approval.id, BOB, remember=RememberChoice(scope))
+    await office.desk.approve("default", approval.id, BOB)
+
+    assert await office.desk.list_standing("default") == []

@@ -9,9 +9,8 @@ import pytest
 from tests.approvals.conftest import ANN, BOB, CLEO, Office
 from tests.approvals.test_leaving import change
 
-from paddock.approvals.answer import RememberChoice
 from paddock.approvals.erasure import ErasureResult, erase_person
-from paddock.approvals.model import ApprovalState
+from paddock.approvals.model import ApprovalRequestKind, ApprovalState
 from paddock.approvals.removal import remove_person
 from paddock.approvals.store import ApprovalTransaction
 from paddock.core.clock import SystemRandom
@@ -60,17 +59,19 @@ async def test_of_a_removed_persons_requests_answers_and_consents_nothing_is_lef
     await change(office, lambda made, _: add_person(made, "bob"))
     await change(office, lambda made, _: give_consent(made, "user:bob", "mail", "send"))
     used = await office.asked(payload={"to": "a secret place"}, context={"request": "req_1", "session": "ses_bob"})
-    await office.desk.approve("default", used.id, ANN, comment="Bob asked me", remember=RememberChoice("always"))
+    await office.desk.approve("default", used.id, ANN, comment="Bob asked me")
     await office.consumed(used.id)
+    confirmed = await office.asked(ApprovalRequestKind.CONFIRMATION, context={"request": "req_2"})
+    await office.desk.approve("default", confirmed.id, BOB, comment="I mean it")
     other = await office.asked(requester="user:eve", for_person="user:eve")
     await office.desk.deny("default", other.id, BOB, comment="not on my watch")
     await change(office, lambda made, unit: remove_person(made, unit, "bob"))
 
     done = await forgotten(office, "user:bob")
 
-    assert done.rows == 4  # a request, an answer, a standing approval and a consent
+    assert done.rows == 7  # two requests, two answers, a consent, and a standing approval that they gave and held
     left = await everything(office)
-    for word in ("user:bob", "a secret place", "ses_bob", "Bob asked me", "not on my watch"):
+    for word in ("user:bob", "a secret place", "ses_bob", "Bob asked me", "I mean it", "not on my watch"):
         assert word not in left
     assert (await office.desk.find("default", used.id)).state is ApprovalState.CONSUMED
     (answer,) = (await office.desk.find("default", other.id)).answers

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
-from tests.approvals.conftest import ANN, SEND, Office
+from tests.approvals.conftest import ANN, BOB, SEND, Office
 
-from paddock.approvals.answer import RememberChoice
-from paddock.approvals.model import Approval, ApprovalState
+from paddock.approvals.model import Approval, ApprovalRequestKind, ApprovalState
 from paddock.approvals.removal import remove_group, remove_person, retire_key
 from paddock.approvals.store import ApprovalTransaction
 from paddock.core.clock import SystemRandom
@@ -40,8 +39,8 @@ async def state_of(office: Office, approval: Approval) -> ApprovalState:
 
 async def test_whoever_gets_a_removed_persons_name_has_none_of_their_standing_approvals(office: Office) -> None:
     await change(office, lambda made, _: add_person(made, "bob"))
-    asked = await office.asked()
-    await office.desk.approve("default", asked.id, ANN, remember=RememberChoice("always"))
+    asked = await office.asked(ApprovalRequestKind.CONFIRMATION)
+    await office.desk.approve("default", asked.id, BOB)
     assert await office.desk.standing_for(SEND, "user:bob", None)
 
     await change(office, lambda made, unit: remove_person(made, unit, "bob"))
@@ -80,8 +79,8 @@ async def test_what_was_asked_with_a_key_ends_with_the_key_and_with_its_owner(of
     await change(office, lambda made, _: add_person(made, "bob"))
     one, two = [await change(office, lambda made, _: create_key(made, "bob", SystemRandom())[0].id) for _ in range(2)]
     asked = [await office.asked(requester=f"key:{key}") for key in (one, two)]
-    asked.append(await office.asked(requester=f"key:{one}"))
-    await office.desk.approve("default", asked[2].id, ANN, remember=RememberChoice("always"))
+    asked.append(await office.asked(ApprovalRequestKind.CONFIRMATION, requester=f"key:{one}"))
+    await office.desk.approve("default", asked[2].id, BOB)
 
     await change(office, lambda made, unit: retire_key(made, unit, one))
 

@@ -6,23 +6,29 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.approvals.conftest import ANN, CLEO, SEND, Office
+from tests.approvals.conftest import BOB, SEND, Office
 
 from paddock.approvals.answer import ApprovalReach, RememberChoice
-from paddock.approvals.model import ApprovalState
+from paddock.approvals.model import ApprovalRequestKind, ApprovalState
 from paddock.approvals.standing_approval import StandingApproval
 from paddock.core.errors import NotFound
+from paddock.core.events.approvals import ApprovalAnswered
+
+CONFIRMED = ApprovalRequestKind.CONFIRMATION
 
 
 async def standing(office: Office, lasting: RememberChoice | None = None, **other: Any) -> StandingApproval:
-    approval = await office.asked(**other)
-    await office.desk.approve("default", approval.id, ANN, remember=lasting or RememberChoice("always"))
+    approval = await office.asked(CONFIRMED, **other)
+    await office.desk.approve("default", approval.id, BOB, remember=lasting)
     (one,) = await office.desk.list_standing("default")
     return one
 
 
-async def test_an_always_is_good_for_the_next_call_of_the_same_requester(office: Office) -> None:
-    one = await standing(office)
+@pytest.mark.parametrize("lasting", [None, RememberChoice("always")])
+async def test_what_is_confirmed_is_good_for_the_next_call_of_the_same_requester(
+    office: Office, lasting: RememberChoice | None
+) -> None:
+    one = await standing(office, lasting)
 
     assert await office.desk.standing_for(SEND, "user:bob", None) == one
     assert await office.desk.standing_for(SEND, "user:bob", "ses_1") == one
@@ -58,26 +64,61 @@ async def test_one_for_a_plugin_is_good_for_its_other_tools(office: Office, reac
     assert await office.desk.standing_for(replace(other, digest="sha256:cc"), "user:bob", None) is None
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "lasts"),
-    [
-        (RememberChoice(), RememberChoice("always"), None),
-        (RememberChoice("always"), RememberChoice(), None),
-        (RememberChoice("always"), RememberChoice("always"), (None, "send")),
-        (RememberChoice("always", "plugin"), RememberChoice("session"), ("ses_1", "send")),
-    ],
-)
-async def test_a_yes_that_lasts_takes_as_many_people_as_one_that_does_not(
-    office: Office, first: RememberChoice, second: RememberChoice, lasts: Any
-) -> None:
-    approval = await office.asked(quorum=2, remember="plugin", context={"session": "ses_1"})
+async def test_once_is_for_its_call_alone(office: Office) -> None:
+    one, waits = await office.asked(CONFIRMED), await office.asked(CONFIRMED)
 
-    await office.desk.approve("default", approval.id, ANN, remember=first)
+    await office.desk.approve("default", one.id, BOB, remember=RememberChoice("once"))
+
     assert await office.desk.list_standing("default") == []
-    approved = await office.desk.approve("default", approval.id, CLEO, remember=second)
+    assert (await office.desk.find("default", waits.id)).state is ApprovalState.PENDING
 
-    kept = [(one.session, one.callable) for one in await office.desk.list_standing("default")]
-    assert (approved.state, kept) == (ApprovalState.APPROVED, [lasts] if lasts else [])
+
+async def test_what_waits_already_and_is_covered_is_answered_with_it(office: Office) -> None:
+    elsewhere = {"context": {"session": "ses_2"}}
+    covered = [await office.asked(CONFIRMED, payload={"to": name}, **elsewhere) for name in ("ann", "cleo")]
+    others = [
+        await office.asked(CONFIRMED, subject=replace(SEND, callable="draft")),
+        await office.asked(CONFIRMED, subject=replace(SEND, digest="sha256:cc")),
+        await office.asked(CONFIRMED, subject=replace(SEND, policies=("another@1",))),
+        await office.asked(CONFIRMED, requester="user:eve", for_person="user:eve"),
+        await office.asked(CONFIRMED, for_person="user:eve"),
+        await office.asked(CONFIRMED, remember="never"),
+        await office.asked(),
+    ]
+
+    one = await standing(office)
+
+    found = [await office.desk.find("default", request.id) for request in covered]
+    assert [(each.state, each.answers[0].by, each.answers[0].standing) for each in found] == [
+        (ApprovalState.APPROVED, "user:bob", one.id)
+    ] * 2
+    assert {each.id for each in await office.desk.list_answered_by("default", one.id)} == {each.id for each in covered}
+    answers = [event for event in office.heard.events if isinstance(event, ApprovalAnswered)]
+    assert {(event.approval, event.standing) for event in answers} == {
+        (one.approval, None),
+        *((request.id, one.id) for request in covered),
+    }
+    for other in others:
+        assert (await office.desk.find("default", other.id)).state is ApprovalState.PENDING
+
+
+async def test_what_expired_while_it_waited_is_not_answered_with_it(office: Office) -> None:
+    late = await office.asked(CONFIRMED)
+    office.clock.pass_time(minutes=15)
+
+    one = await standing(office)
+
+    assert (await office.desk.find("default", late.id)).state is ApprovalState.PENDING
+    assert await office.desk.list_answered_by("default", one.id) == []
+
+
+async def test_one_for_a_session_answers_what_waits_in_it(office: Office) -> None:
+    here, there = [await office.asked(CONFIRMED, context={"session": name}) for name in ("ses_1", "ses_2")]
+
+    await standing(office, RememberChoice("session"), context={"session": "ses_1"})
+
+    states = [(await office.desk.find("default", one.id)).state for one in (here, there)]
+    assert states == [ApprovalState.APPROVED, ApprovalState.PENDING]
 
 
 async def test_one_for_a_session_ends_with_it(office: Office) -> None:
@@ -92,11 +133,11 @@ async def test_one_for_a_session_ends_with_it(office: Office) -> None:
 async def test_a_revoked_one_is_good_for_nothing(office: Office) -> None:
     one = await standing(office)
 
-    await office.desk.revoke("default", one.id, ANN)
-    await office.desk.revoke("default", one.id, ANN)
+    await office.desk.revoke("default", one.id, BOB)
+    await office.desk.revoke("default", one.id, BOB)
 
     assert await office.desk.standing_for(SEND, "user:bob", None) is None
     assert await office.desk.list_standing("default") == []
     assert office.heard.types().count("approval.standing_revoked") == 1
     with pytest.raises(NotFound):
-        await office.desk.revoke("other", one.id, ANN)
+        await office.desk.revoke("other", one.id, BOB)

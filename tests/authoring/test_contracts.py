@@ -142,7 +142,7 @@ async def test_an_adapter_whose_intents_have_no_type_is_found_out(tmp_path: Path
         ("handshake", '"greeter", "0.1.0"', '"greeter", "0.2.0"', "it says it is version '0.2.0'"),
         ("handshake", "from paddock_sdk import Plugin", "import nothing_of_the_kind", "nothing_of_the_kind"),
         ("standard output", "plugin.run()", "import os; os.write(1, b'hello\\n'); plugin.run()", "hello"),
-        ("call greet", '{"text": f', '{"words": f', "breaks its output schema"),
+        ("call greet", '{"text": f', '{"words": f', "answered otherwise than it promised"),
         ("call greet", "plugin.log.info", "raise ValueError('no')\n    plugin.log.info", "greeter failed (ValueError)"),
         ("shutdown", "plugin.run()", "plugin.run()\n    import time; time.sleep(60)", "still there after 1 s"),
         (
@@ -200,7 +200,7 @@ async def test_a_syntax_error_is_told_with_its_place_in_the_folder_of_its_author
 async def test_a_call_that_never_ends_is_not_blamed_on_its_payload(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paddock.host.dev.trial_run.CALL_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("paddock.host.learn.trial_run.CALL_TIMEOUT_S", 1.0)
     folder = made(tmp_path / "plugin")
     edit(folder / "main.py", "plugin.log.info", "import time; time.sleep(600)\n    plugin.log.info")
     edit(folder / "paddock.yaml", "config_schema:", "timing: { shutdown_sec: 1 }\nconfig_schema:")
@@ -265,5 +265,35 @@ async def test_tools_that_say_they_change_nothing_are_taken_at_their_word_only_w
 
     assert found["call keep"].verdict is CheckVerdict.PASS, found
     assert "used artifacts.delete" in found["call drop"].why
-    # Also a table that is made where there is none: a host refuses that in a call which only reads.
-    assert all("used storage.exec" in found[f"call {name}"].why for name in ("make", "copy"))
+    # An empty table holds nothing; one that is filled as it is made does.
+    assert found["call make"].verdict is CheckVerdict.PASS, found
+    assert "used storage.exec" in found["call copy"].why
+
+
+ATOMIC = """
+from paddock_sdk import Context, Plugin
+plugin = Plugin("keeper", "1.0.0")
+@plugin.tool
+def keep(text: str, context: Context) -> dict[str, str]:
+    \"\"\"Keep a text.\"\"\"
+    plugin.storage.exec("CREATE TABLE IF NOT EXISTS texts (text TEXT, key TEXT)")
+    with plugin.storage.transaction() as tables:
+        tables.exec("INSERT INTO texts VALUES (?, ?)", [text, context.idempotency_key])
+        tables.answers({"text": text})
+    return {"text": text}
+plugin.run()
+"""
+
+
+async def test_a_tool_with_atomic_recovery_is_called_as_the_guide_writes_it(tmp_path: Path) -> None:
+    properties = {"text": {"type": "string"}}
+    schema = {"type": "object", "required": ["text"], "additionalProperties": False, "properties": properties}
+    tool = {"name": "keep", "description": "Keep a text.", "effects": ["db_write"], "recovery": "atomic"}
+    about = {"paddock": 1, "name": "keeper", "version": "1.0.0", "description": "x"}
+    about |= {"runtime": {"command": ["python3", "./main.py"]}, "capabilities": ["storage:write"]}
+    write_json(tmp_path / "plugin" / "paddock.yaml", {**about, "tools": [{**tool, "input_schema": schema}]})
+    write_file(tmp_path / "plugin" / "main.py", ATOMIC)
+
+    found = await findings(tmp_path / "plugin", tmp_path / "home")
+
+    assert found["call keep"].verdict is CheckVerdict.PASS, found["call keep"]

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from paddock.cage.errors import CageUnavailable
+from paddock.cage.observe.observer import observe
 from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
 from paddock.cage.plan.host_filesystem import DiskFilesystem
-from paddock.cage.spec import BindMount, CageSpec, ResourceLimits
+from paddock.cage.spec import BindMount, CageSpec, Learning, ResourceLimits, StandIn
 from paddock.cage.warden.client import CagedProcess, WardenClient, open_warden
 from paddock.manifest.read import read_package
 
@@ -42,6 +43,21 @@ class Daemon:
         if remove is not None:
             os.rmdir(remove)  # noqa: PTH106 - at once, between the two
         return await self._launch(number, spec)
+
+    async def observe(
+        self, script: str, capabilities: list[str], stand_ins: list[tuple[str, Any]], limits: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Run a plugin in a learning cage until it ends: what it printed, what was observed, how it ended."""
+        number = next(self._numbers)
+        learning = Learning(tuple(StandIn(*one) for one in stand_ins), network=False)
+        spec = dataclasses.replace(self._spec(number, script, limits, capabilities), learning=learning)
+        process = self._processes[number] = await self._warden.launch(spec)
+        async with observe(process, spec.cage_id, None) as observer:
+            ended = await process.wait()
+            seen = await observer.finish()
+        printed = os.read(process.stdout, 65536).decode() + os.read(process.stderr, 65536).decode()
+        await self.end(number)
+        return {"printed": printed, "seen": dataclasses.asdict(seen), "ended": dataclasses.asdict(ended)}
 
     async def compile(self, script: str, capabilities: list[str]) -> int:
         """What a launch begins with; `launch_compiled` does the rest."""

@@ -123,7 +123,7 @@ def open_daemon(
         if os.geteuid() != 0 and not ordinary:
             pytest.skip("only root can try what a root daemon does")
         if os.geteuid() == 0 and ordinary:
-            python = _python_for_everyone()
+            python = python_for_everyone()
             os.chown(folder, ORDINARY, ORDINARY)
             as_user = ["setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups"]
         if contained:
@@ -164,7 +164,7 @@ def open_daemon(
 
 
 @functools.cache
-def _python_for_everyone() -> str:
+def python_for_everyone() -> str:
     """An interpreter that an ordinary user can run: root's own may lie in root's home."""
     for candidate in (sys.executable, shutil.which("python3", path="/usr/local/bin:/usr/bin")):
         if candidate is not None:

@@ -28,6 +28,7 @@ from paddock.capabilities.services.rate import RateLimitService
 from paddock.capabilities.services.secrets import PluginSecretService
 from paddock.capabilities.sql.limits import StorageLimits
 from paddock.capabilities.sql.service import SqlService, open_sql_service
+from paddock.core.call import CallContext
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.error_formats import json_rpc_error
 from paddock.core.errors import PaddockError
@@ -72,6 +73,10 @@ class Kept:
     def publish(self, event: Event) -> None:
         self.events.append(event)
         self.news.set()
+
+
+FOR_ALL = "for_all"
+"""The callable that anybody may call, of any plugin."""
 
 
 def plugin(
@@ -195,12 +200,20 @@ async def open_stage(
     def publisher(tenant: Tenant) -> Kept:
         return Kept(events.setdefault(tenant, []), news)
 
+    async def may_call(_context: CallContext, _plugin: str, callable_name: str) -> bool:
+        return callable_name == FOR_ALL
+
     async with (
         open_database(store or directory / "store.db") as database,
         # The system's clock: statements really run, and their time is up when it is.
         open_sql_service(directory / "storage", clock=SystemClock(), random=SystemRandom(), limits=limits) as storage,
         open_artifacts(
-            directory / "artifacts", database, publish_for=publisher, clock=clock, limits=artifacts
+            directory / "artifacts",
+            database,
+            may_call=may_call,
+            publish_for=publisher,
+            clock=clock,
+            limits=artifacts,
         ) as kept_artifacts,
     ):
         kept_values = KeyValueService(database, clock, values)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.capabilities.stage import Stage, open_stage, plugin
+from tests.capabilities.stage import FOR_ALL, Stage, open_stage, plugin
 
 from fixtures.daemons import eventually
 from paddock.capabilities.artifacts.address import artifact_address, find_digests
@@ -22,8 +22,12 @@ from paddock.capabilities.pipes import incoming_transfer
 from paddock.capabilities.pipes.channel import MAX_STREAMS, open_channel
 from paddock.capabilities.pipes.frames import FRAME_HEADER
 from paddock.capabilities.request import CapabilityRequest
+from paddock.core.call import CallContext, Principal
+from paddock.core.error_formats import error_to_json
+from paddock.core.errors import NotFound
 from paddock.core.events.capabilities import PluginCapabilityDenied
 from paddock.core.events.contracts import PluginArtifactCreated
+from paddock.core.ids import PrincipalId, RequestId
 
 NOTE = b"a long report" * 100
 
@@ -51,6 +55,16 @@ async def got(stage: Stage, asking: Any, uri: str, **part: Any) -> bytes:
     content = base64.b64decode(answer["base64"])
     assert answer["size"] == len(content)
     return content
+
+
+def context_of(person: str) -> CallContext:
+    return CallContext(Principal(PrincipalId(f"user:{person}")), RequestId("req_1"))
+
+
+def called_by(person: str, request: CapabilityRequest, payload: str) -> CapabilityRequest:
+    """The request of a plugin that serves a call with this payload."""
+    digests = find_digests({"document": [{"at": payload}]})
+    return replace(request, call=context_of(person), artifact_digests=digests)
 
 
 def files(folder: Path) -> list[str]:
@@ -95,13 +109,44 @@ async def test_a_plugin_reads_its_own_and_what_its_calls_payload_names_and_nothi
     for stranger in (other, plugin("maker", tenant="elsewhere")):
         refused = await stage.refused(stranger, "artifacts.get", uri=uri, inline=True)
         assert refused.error_code == "artifacts.unknown"
-    handed = replace(other, artifact_digests=find_digests({"document": [{"at": f"please read {uri}."}]}))
+    handed = called_by("ann", other, f"please read {uri}.")
+    assert (await stage.refused(handed, "artifacts.get", uri=uri, inline=True)).error_code == "artifacts.unknown"
+    await stage.artifacts.access.hand_over("maker", context_of("ann"), {"made": uri})
     assert await got(stage, handed, uri) == NOTE
+    for another in (called_by("bob", other, uri), replace(handed, artifact_digests=frozenset())):
+        refused = await stage.refused(another, "artifacts.get", uri=uri, inline=True)
+        assert refused.error_code == "artifacts.unknown", "it was handed to ann, for what she passes on"
     elsewhere = replace(plugin("reader", tenant="elsewhere"), artifact_digests=handed.artifact_digests)
     assert (await stage.refused(elsewhere, "artifacts.get", uri=uri, inline=True)).error_code == "artifacts.unknown"
     # To be handed one is not to have it.
     assert await stage.ask(handed, "artifacts.delete", uri=uri) == {"deleted": False}
     assert await got(stage, plugin("maker"), uri) == NOTE
+
+
+async def test_what_a_callable_made_is_read_by_who_may_call_it(stage: Stage) -> None:
+    for callable_name in ("for_few", FOR_ALL):
+        uri = (await put(stage, plugin("maker", callable=callable_name), callable_name.encode()))["uri"]
+        reading = called_by("bob", plugin("reader"), uri)
+        if callable_name == FOR_ALL:
+            assert await got(stage, reading, uri) == callable_name.encode()
+            await stage.ask(plugin("maker"), "artifacts.delete", uri=uri)
+        refused = await stage.refused(reading, "artifacts.get", uri=uri, inline=True)
+        assert refused.error_code == "artifacts.unknown", callable_name
+
+
+async def test_a_plugin_hands_over_nothing_that_is_not_its_own(stage: Stage) -> None:
+    """Short content is guessed: who has stored the same learns nothing of others who did, and who has not, nothing."""
+    uri = (await put(stage, plugin("maker"), b"yes", media_type="text/x-of-maker"))["uri"]
+    access, digest = stage.artifacts.access, uri.rpartition("/")[2]
+    await access.hand_over("guesser", context_of("bob"), {"is": uri})
+    with pytest.raises(NotFound) as forbidden:
+        await access.find_readable(context_of("bob"), digest)
+    with pytest.raises(NotFound) as unknown:
+        await access.find_readable(context_of("bob"), "0" * 64)
+    assert error_to_json(forbidden.value) == error_to_json(unknown.value)
+    await put(stage, plugin("guesser"), b"yes", media_type="text/x-of-guesser")
+    await access.hand_over("guesser", context_of("bob"), {"is": uri})
+    assert (await access.find_readable(context_of("bob"), digest)).media_type == "text/x-of-guesser"
 
 
 async def test_without_the_grant_every_method_is_refused_and_recorded(stage: Stage) -> None:

@@ -64,6 +64,39 @@ async def test_a_call_may_do_what_it_declares_and_read_whatever_it_declares(tmp_
         assert not stage.recorded(PluginCapabilityDenied)
 
 
+DEFINITIONS = (
+    "CREATE TABLE IF NOT EXISTS t (n)",
+    "CREATE INDEX IF NOT EXISTS i ON t (n)",
+    "CREATE VIRTUAL TABLE IF NOT EXISTS f USING fts5(words)",
+)
+
+
+async def test_a_call_that_only_reads_may_make_an_empty_table_for_itself_and_put_nothing_into_it(
+    tmp_path: Path,
+) -> None:
+    async with open_stage(tmp_path) as stage:
+        for sql in (*DEFINITIONS, *DEFINITIONS):
+            await stage.ask(plugin(effects=READS), "storage.exec", sql=sql)
+        found = await stage.ask(plugin(effects=READS), "storage.query", sql="SELECT count(*) AS n FROM t")
+        assert found["rows"] == [{"n": 0}]
+        for sql in (
+            "INSERT INTO t VALUES (1)",
+            "CREATE TABLE IF NOT EXISTS copy AS SELECT 1 AS n",
+            'CREATE TABLE IF NOT EXISTS "copy" AS SELECT 1 AS n',
+            "CREATE TABLE other (n)",
+            "DROP TABLE t",
+        ):
+            assert isinstance(await stage.refused(plugin(effects=READS), "storage.exec", sql=sql), Denied)
+        two = "CREATE TABLE IF NOT EXISTS u (n); INSERT INTO t VALUES (1)"
+        assert isinstance(await stage.refused(plugin(effects=READS), "storage.exec", sql=two), Denied)
+        for kind in (PluginKind.AGENT, PluginKind.TOOL, PluginKind.ADAPTER):
+            asking = plugin("Text.Score", kind=kind, effects=READS)
+            assert isinstance(await stage.refused(asking, "storage.exec", sql=DEFINITIONS[0]), Denied)
+        reader = plugin("n", ("storage:read",), effects=READS)
+        assert isinstance(await stage.refused(reader, "storage.exec", sql=DEFINITIONS[0]), Denied)
+        assert (await stage.ask(plugin(effects=READS), "storage.query", sql="SELECT n FROM t"))["rows"] == []
+
+
 @pytest.mark.parametrize(("method", "params"), WRITING)
 async def test_a_request_that_names_no_call_cannot_do_what_no_call_under_way_declares(
     method: str, params: dict[str, Any], tmp_path: Path

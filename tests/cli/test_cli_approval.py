@@ -167,18 +167,24 @@ def test_with_a_second_approver_a_call_says_that_another_has_to_answer_and_is_ta
 
 
 @both_ways
-def test_a_yes_that_lasts_is_asked_for_once_until_it_is_revoked(caller: Paddock) -> None:
-    waits = held(caller, *ODD)
-    given = caller("approval", "approve", waits["approval"], "--always", "-y").err
-    eventually(lambda: state(caller, waits["approval"]) == "consumed", "it was never made")
+def test_what_is_confirmed_once_is_not_asked_again_until_it_is_revoked(caller: Paddock) -> None:
+    earlier, waits = held(caller, *ODD, "-p", '{"turn": 1}'), held(caller, *ODD)
+    given = caller("approval", "approve", waits["approval"], "-y").err
+    for one in (waits, earlier):
+        eventually(lambda one=one: state(caller, one["approval"]) == "consumed", "it was never made")
 
     assert caller(*ODD).json == {"odd": True}
     (standing,) = caller("approval", "standing", "list", "--json").json["standing"]
-    assert f"to end it: paddock approval standing remove {standing['id']}" in given
+    assert "it holds for all calls of the tool, until the plugin is upgraded" in given
+    assert f"to end that: paddock approval standing remove {standing['id']}" in given
+    assert f"it waited for the same, and is approved too: {earlier['approval']}" in given
+    shown = caller("approval", "show", earlier["approval"]).err
+    assert f"until the plugin is upgraded, with the standing approval {standing['id']}" in shown
+    assert f"approved it, with the standing approval {standing['id']}" in caller("explain", earlier["call_id"]).out
     (line,) = (line for line in caller("approval", "standing", "list").out.splitlines() if standing["id"] in line)
     assert line.split()[2:6] == ["mail", "odd", "tool", "always"]
     assert (
-        f"made it a standing approval for this tool until it is revoked ({standing['id']})"
+        f"made it a standing approval for this tool until the plugin is upgraded ({standing['id']})"
         in caller("explain", standing["id"]).out
     )
     assert "removed the standing approval for" in caller("approval", "standing", "remove", standing["id"]).err
@@ -188,7 +194,9 @@ def test_a_yes_that_lasts_is_asked_for_once_until_it_is_revoked(caller: Paddock)
     assert "REVOKED" in everything.out
     assert standing["id"] in everything.out
     again = held(caller, *ODD)
-    caller("approval", "deny", again["approval"], "-y")
+    once = caller("approval", "approve", again["approval"], "--once", "-y").err
+    assert "it holds for this call alone; the next one asks again" in once
+    caller("approval", "deny", held(caller, *ODD)["approval"], "-y")
 
 
 @both_ways
@@ -200,6 +208,7 @@ def test_what_cannot_be_answered_so_says_why(caller: Paddock) -> None:
     plugin = caller("approval", "approve", waits["approval"], "--plugin", "-y", code=2)
     assert "--session or --always" in plugin.err
     assert always.error["code"] == "approval.not_rememberable"
+    assert "is approved for exactly this call, never for others" in always.err
     assert "approve it once" in always.err
     assert "one of --session and --always" in session.err
     for words in (
@@ -286,7 +295,7 @@ def test_at_a_terminal_the_person_is_shown_what_would_be_done_and_asked(caller: 
     assert "mail send waits for a person (action)" in screen
     assert "it sends messages to the outside" in screen
     assert '"to": "bob"' in screen
-    assert "[a]lways" not in screen  # the rule that asks does not let a yes last
+    assert "always" not in screen  # an action is approved for exactly its call
     assert '"sent": "bob"' in screen
 
 
@@ -321,14 +330,32 @@ def test_at_a_terminal_anything_else_leaves_it_for_later(caller: Paddock, typed:
 
 
 @both_ways
-def test_at_a_terminal_always_is_offered_where_a_yes_may_last(caller: Paddock) -> None:
-    screen = caller.on_terminal(*ODD, answers=["a"], prompt=PROMPT)
+def test_at_a_terminal_a_confirmation_is_for_always_or_once(caller: Paddock) -> None:
+    once = caller.on_terminal(*ODD, answers=["o"], prompt=PROMPT)
+    always = caller.on_terminal(*ODD, answers=["y"], prompt=PROMPT)
 
-    assert "[a]lways, for this tool" in screen
+    assert "[y]es, always for this tool until it is upgraded · [o]nce, this call alone" in once
+    assert "it holds for this call alone" in once
     assert caller(*ODD).json == {"odd": True}
     (standing,) = caller("approval", "standing", "list", "--json").json["standing"]
-    assert f"to end it: paddock approval standing remove {standing['id']}" in screen
+    assert f"to end that: paddock approval standing remove {standing['id']}" in always
     caller("approval", "standing", "remove", standing["id"])
+
+
+def test_at_a_terminal_always_is_refused_for_an_action_and_asked_again(served: Paddock) -> None:
+    screen = served.on_terminal(*TO_BOB, answers=["always", "n"], prompt=PROMPT, code=5)
+
+    assert "a request of kind action is approved for exactly this call, never for others" in screen
+
+
+def test_whoever_approves_a_confirmation_at_a_terminal_chooses_how_long_it_lasts(served: Paddock) -> None:
+    waits, prompt = held(served, *ODD), "anything else: no > "
+    left = served.on_terminal("approval", "approve", waits["approval"], answers=["n"], prompt=prompt, code=4)
+    screen = served.on_terminal("approval", "approve", waits["approval"], answers=["once"], prompt=prompt)
+
+    assert "nothing was changed" in left
+    assert "it holds for this call alone" in screen
+    assert served("approval", "standing", "list", "--json").json["standing"] == []
 
 
 @both_ways

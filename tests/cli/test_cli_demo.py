@@ -18,7 +18,7 @@ import pytest
 
 from fixtures.commands import PATIENCE, SOURCE, Paddock
 from fixtures.daemons import eventually
-from fixtures.demos import demo
+from fixtures.demos import DEMO, demo
 from paddock.demo.simulated_user import DEMO_REQUESTS, has_expired, reaction_text
 
 ORDINARY = 65534
@@ -62,8 +62,50 @@ def test_without_a_terminal_it_tells_what_it_did_and_ends(temporary: Paddock) ->
     said = temporary("demo")
 
     assert said.out == ""
+    assert "ready" not in said.err
+    assert "paddock demo --stay" in said.err
     for words in ("example plugins in 6 manifest formats", "a host at http://127.0.0.1:", "Robin asks for the letter"):
         assert words in said.err
+    assert left_behind(temporary) == []
+
+
+@pytest.mark.slow
+def test_it_stays_without_a_terminal_where_that_is_asked_for(temporary: Paddock) -> None:
+    process = subprocess.Popen(
+        [*DEMO, "--stay", "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=temporary.environment,
+        text=True,
+    )
+    with process:
+        assert process.stderr is not None
+        ready = next(line for line in process.stderr if "ready after" in line)
+        (home,) = left_behind(temporary)
+        plugins = Paddock(Path(temporary.more["TMPDIR"]) / home)("plugin", "list", "--json").json["plugins"]
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+    assert ready
+    assert any(one["runtime"]["state"] == "running" for one in plugins)
+    assert process.returncode == 0
+    assert left_behind(temporary) == []
+
+
+@pytest.mark.slow
+def test_where_no_plugin_can_run_it_says_that_and_not_that_it_is_ready(temporary: Paddock, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "bwrap").write_text("#!/bin/sh\necho 'bwrap: no namespaces here' >&2\nexit 1\n")
+    (programs / "bwrap").chmod(0o755)
+    path = {"PATH": f"{programs}:{temporary.environment['PATH']}"}
+
+    said = Paddock(temporary.home, more={**temporary.more, **path})("demo", code=1)
+
+    assert "no plugin runs on this machine" in said.err
+    assert "paddock doctor" in said.err
+    assert "ready" not in said.err
     assert left_behind(temporary) == []
 
 

@@ -14,7 +14,7 @@ from fixtures.daemons import daemon
 @pytest.fixture
 def library(paddock: Paddock, source: Path) -> Paddock:
     paddock.quickly("plugin", "install", butler(source / "library", "library"), "--yes")
-    paddock.quickly("plugin", "enable", "library")
+    paddock.quickly("plugin", "enable", "library", "--no-start")
     return paddock
 
 

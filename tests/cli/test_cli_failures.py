@@ -133,7 +133,7 @@ def test_a_server_with_a_manifest_of_its_own_is_given_a_file_by_that_manifest(
     )
     write_file(package / "main.py", main)
     paddock("plugin", "install", package, "--yes")
-    paddock("plugin", "enable", "server")
+    paddock("plugin", "enable", "server", "--no-start")
 
     refused = paddock("call", "server.look", "--json", code=7).error
 

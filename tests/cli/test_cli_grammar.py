@@ -26,11 +26,27 @@ NOUNS = {
 FOR_WHAT_IS_KEPT = {"add", "list", "show", "remove"}
 VERBS = {
     *("accept", "alias", "answer", "approve", "cancel", "check", "configure", "deny", "disable", "enable", "erase"),
-    *("export", "follow", "get", "install", "new", "pin", "repair", "resolve", "retry", "rollback", "rotate", "set"),
-    *("sign", "tail", "test", "trust", "try", "upgrade", "validate", "verify"),
+    *(
+        "export",
+        "follow",
+        "get",
+        "install",
+        "new",
+        "pack",
+        "pin",
+        "repair",
+        "resolve",
+        "retry",
+        "rollback",
+        "rotate",
+        "set",
+    ),
+    *("sign", "sync", "tail", "test", "trust", "try", "upgrade", "validate", "verify"),
 }
 PARTS_OF_A_PLUGIN = {"knob", "logs", "prompts", "resources", "tools"}
-WITHOUT_A_NOUN = {"call", "demo", "dev", "doctor", "explain", "import", "login", "mcp", "serve"}
+WITHOUT_A_NOUN = {
+    *("backup", "call", "demo", "dev", "doctor", "explain", "import", "login", "mcp", "restore", "serve"),
+}
 KEPT = {"apikey", "consent", "group", "key", "tenant", "user", "webhook"}
 PRIVATE_LANGUAGE = re.compile(
     r"\b(anybody|everybody|nobody|somebody|whoever|whom|told|the record|big bytes|say yes|says? no|what it says)\b",

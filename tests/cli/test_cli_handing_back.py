@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,12 @@ DESKTOP = {
 }
 
 
+PROGRAM = str(Path(sys.executable).parent / "paddock")
+
+
 def started(paddock: Paddock, **more: str) -> dict[str, Any]:
-    """How the client starts Paddock, with the home of this test."""
-    return {**more, "command": "paddock", "args": ["mcp"], "env": {"PADDOCK_HOME": str(paddock.home)}}
+    """How the client starts this installation of Paddock, with the home of this test."""
+    return {**more, "command": PROGRAM, "args": ["mcp"], "env": {"PADDOCK_HOME": str(paddock.home)}}
 
 
 def test_an_import_prints_what_to_paste_into_claude_desktop(paddock: Paddock, source: Path) -> None:
@@ -73,7 +77,7 @@ def test_a_server_that_was_left_out_stays_in_the_file_and_paddock_is_not_importe
 ) -> None:
     file = write_json(source / "mcp.json", DESKTOP)
     paddock("import", file, "--only", "weather", "--replace", "--yes")
-    assert list(json.loads(file.read_text())["mcpServers"]) == ["Git Hub", "paddock"]
+    assert list(json.loads(file.read_text())["mcpServers"]) == ["paddock", "Git Hub"]
 
     again = paddock("import", file, "--replace", "--yes", "--json").json
     assert [one["server"] for one in again["imported"]] == ["Git Hub"]
@@ -88,7 +92,7 @@ def test_a_person_who_says_no_keeps_the_file_and_what_was_imported(paddock: Padd
     screen = paddock.on_terminal("import", file, "--replace", answers=["y", "n"], code=4)
     assert "Replace weather in" in screen
     assert "installed weather" in screen
-    assert '"command": "paddock"' in screen  # for pasting, after all
+    assert f'"command": "{PROGRAM}"' in screen  # for pasting, after all
     assert file.read_bytes() == before
 
 

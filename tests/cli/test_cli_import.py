@@ -84,7 +84,7 @@ def test_keys_of_imported_servers_are_sealed_and_stand_nowhere(paddock: Paddock,
 
     for command in (["list", "--verbose"], ["list", "--json"], ["info", "weather"], ["info", "github", "--json"]):
         assert_silent(paddock.quickly("plugin", *command))
-    paddock.quickly("plugin", "enable", "weather")
+    paddock.quickly("plugin", "enable", "weather", "--no-start")
     paddock("plugin", "remove", "weather", "--yes")
     assert sealed(paddock) == {"plugin/github/TOKEN": 1, "plugin/github/MODE": 1}
 

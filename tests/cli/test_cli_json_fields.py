@@ -31,9 +31,9 @@ def test_every_field_of_list_and_info_is_documented(paddock: Paddock, source: Pa
     assert listed.keys() == documented("Fields of list and show")
     assert shown.keys() == documented("Fields of list and show") | documented("Fields of show only")
     assert listed["runtime"].keys() == shown["runtime"].keys() == enabled["runtime"].keys() == documented("runtime")
-    assert (tools.keys(), tools["tools"]) == ({"name", "known", "tools", "hints"}, shown["tools"])
+    assert (tools.keys(), tools["tools"]) == ({"name", "known", "tools", "read_marks", "hints"}, shown["tools"])
     assert all(one.keys() == documented("tools") for one in shown["tools"])
-    assert enabled.keys() == {"name", "version", "state", "runtime", "warnings"}
+    assert enabled.keys() == {"name", "version", "state", "runtime", "warnings", "trusted_reads"}
     assert (enabled["state"], listed["state"], shown["state"]) == ("enabled",) * 3
     assert (enabled["runtime"]["state"], shown["runtime"]["state"]) == ("running", "running")
 
@@ -42,7 +42,7 @@ def test_without_a_daemon_the_fields_are_the_same_and_there_is_no_process(paddoc
     paddock("plugin", "install", parrot(source / "parrot"), "--yes")
     enabled = paddock("plugin", "enable", "parrot", "--json").json
 
-    assert enabled.keys() == {"name", "version", "state", "runtime", "warnings"}
+    assert enabled.keys() == {"name", "version", "state", "runtime", "warnings", "trusted_reads"}
     assert (enabled["state"], enabled["runtime"]) == ("enabled", None)
     (listed,) = paddock("plugin", "list", "--json").json["plugins"]
     assert (listed.keys(), listed["runtime"]) == (documented("Fields of list and show"), None)

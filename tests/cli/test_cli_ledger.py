@@ -70,6 +70,22 @@ async def test_an_entry_that_somebody_changed_is_not_shown_as_if_nothing_were(pa
     assert paddock.quickly("ledger", "show", "call_5", "--json").json["altered"] == []
 
 
+async def test_a_row_forged_before_the_first_fails_verification_and_is_not_shown(paddock: Paddock, told: Chain) -> None:
+    told.change_as_owner(
+        "DROP TRIGGER IF EXISTS ledger_inserts_from_row_1",
+        "INSERT INTO ledger (tenant, seq, id, at, type, call, facts, hash) SELECT tenant, 0, 'evt_0', at, "
+        "'plugin.granted', 'call_x', '{}', hash FROM ledger WHERE seq = 1",
+    )
+
+    for words in ((), ("--anchor", told.checkpoints)):
+        verified = paddock.quickly("ledger", "verify", "--json", *words, code=1)
+        (chain,) = verified.json["chains"]
+        assert (chain["verdict"], chain["seq"], chain["id"]) == ("tampered", 0, "evt_0")
+    assert "plugin.granted" not in paddock.quickly("ledger", "tail").out
+    for words in (("ledger", "show", "evt_0"), ("ledger", "show", "call_x"), ("explain", "call_x")):
+        assert paddock.quickly(*words, "--json", code=3).error["code"].endswith(".unknown"), words
+
+
 async def test_following_tells_one_object_a_line_until_interrupted(paddock: Paddock, told: Chain) -> None:
     with paddock.start("ledger", "tail", "--follow", "--json", "-n", 1) as process:
         assert process.stdout is not None

@@ -35,7 +35,8 @@ def test_a_plugin_that_fails_a_check_ends_the_command_with_1_and_says_why(paddoc
     main.write_text(main.read_text().replace('{"text": f', '{"words": f'))
 
     said = paddock("plugin", "test", source / "greeter", code=1)
-    assert "FAIL  call greet: the answer breaks its output schema: text: missing field 'text'" in said.out
+    assert "FAIL  call greet: it answered with an error" in said.out
+    assert "greet answered otherwise than it promised: text is missing" in said.out
     assert "6 passed, 1 failed, 0 skipped" in said.out.splitlines()[-1]
 
     told = paddock("plugin", "test", source / "greeter", "--json", code=1).json

@@ -8,6 +8,7 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
+from fixtures.packages import native
 from fixtures.parrot import parrot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -103,6 +104,24 @@ def test_check_knows_everybody_and_everything_of_this_home_and_what_the_shipped_
     )
 
     assert found == []
+
+
+def test_check_knows_the_documents_and_prompts_of_a_server_that_declares_its_tools(
+    paddock: Paddock, tmp_path: Path
+) -> None:
+    tools = [{"name": "find", "description": "Find", "effects": ["read_only"], "input_schema": {"type": "object"}}]
+    server = {"command": ["python3", "./main.py"], "protocol": "mcp"}
+    paddock.quickly("plugin", "install", native(tmp_path / "docs", "docs", runtime=server, tools=tools), "--yes")
+
+    found = warnings(
+        paddock,
+        'principal, action in Action::"anyCall", resource == Callable::"docs.resource:read")',
+        'principal, action in Action::"anyCall", resource == Callable::"docs.resource:subscribe")',
+        'principal, action in Action::"anyCall", resource == Callable::"docs.find")',
+        'principal, action in Action::"anyCall", resource == Callable::"docs.resource:reed")',
+    )
+
+    assert [(line, hint) for line, _, hint in found] == [(8, "did you mean 'docs.resource:read'?")]
 
 
 def test_check_makes_no_home_to_look_names_up_in(paddock: Paddock, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_uninstalling_removes_files_rows_blobs_aliases_and_configuration_with_it
 
     done = paddock("plugin", "remove", "notes", "--yes", "--json").json
 
-    assert done == {"name": "notes", "action": "uninstalled", "version": None, "leaving": False}
+    assert done == {"name": "notes", "action": "uninstalled", "version": None, "purge_pending": False}
     assert paddock.listed() == {"other": other}
     assert [path.name for path in paddock.trees.iterdir()] == ["other"]
     assert len(blobs(paddock)) == 1
@@ -251,7 +251,7 @@ def test_a_plugin_that_is_still_busy_leaves_nothing_to_the_next_of_its_name_and_
             assert refused.error["code"] == "plugin.leaving"
             (door / "open").touch()
             out, err = uninstalling.communicate(timeout=60)
-        assert json.loads(out)["leaving"] is False, err
+        assert json.loads(out)["purge_pending"] is False, err
 
         paddock("plugin", "install", source / "second", "--yes")
         paddock("plugin", "enable", "keeper")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,21 @@ def test_one_line_says_that_the_daemon_is_ready_and_one_that_it_stopped(owner: P
     assert re.fullmatch(rf"ready: {plugins}; listening on {places} \(pid {process.pid}\)\n", first)
     assert (rest, process.returncode) == ("stopped\n", 0)
     assert "stopping: calls under way may finish" in err
+
+
+def test_a_port_of_the_command_line_replaces_that_of_the_settings_and_one_that_is_taken_is_named(
+    paddock: Paddock,
+) -> None:
+    off = replace(paddock, more={"PADDOCK_HTTP_ADDRESS": "off"})
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = off("serve", "--json", "--port", port, code=1)
+        assert json.loads(refused.out.splitlines()[0])["error"]["details"] == {"address": f"127.0.0.1:{port}"}
+        assert "--port" in refused.err
+    with daemon(off, "--port", "0") as started:
+        assert started.tcp[0] == "127.0.0.1"
+        assert started.ask_tcp("GET", "//healthz").status == 200
+    assert "65536" in paddock.quickly("serve", "--port", "65536", code=2).err
 
 
 @pytest.mark.req("G-19", "a failure does not stop the host")

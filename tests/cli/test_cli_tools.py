@@ -86,7 +86,7 @@ def test_a_server_that_never_ran_is_asked_once_it_may_run_and_not_again(timed: P
     before = timed("plugin", "tools", "clock")
     assert (before.out, "paddock plugin enable clock" in before.err) == ("", True)
     assert "paddock plugin enable clock" in timed("plugin", "tools", "clock", "now", code=3).err
-    timed.quickly("plugin", "enable", "clock")
+    timed.quickly("plugin", "enable", "clock", "--no-start")
     assert "paddock plugin tools clock" in timed("call", "clock", code=3).err
 
     met = timed("plugin", "tools", "clock")
@@ -141,7 +141,7 @@ def test_a_daemon_meets_the_server_and_enable_says_what_was_seen(timed: Paddock)
 
 def test_a_daemon_starts_one_that_waits_for_its_first_call(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", clock(source / "clock", start="lazy"), "--yes")
-    paddock.quickly("plugin", "enable", "clock")
+    paddock.quickly("plugin", "enable", "clock", "--no-start")
     with daemon(paddock) as started:
         assert started.ask("GET", "/plugins/clock/tools").body["known"] is False
         met = paddock("plugin", "tools", "clock", "--json")

@@ -7,32 +7,38 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli.commands.client_config import replace_text
+from paddock.cli.commands.mcp_import.replacement_log import ReplacementLog
 from paddock.core.errors import Conflict, OperatorError
 
 
 @pytest.mark.parametrize("now", [b'{"mcpServers": {}}', b"\xff\xfe{\x00}\x00", b""])
 def test_what_somebody_wrote_meanwhile_stays_whatever_it_is(tmp_path: Path, now: bytes) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
     file = tmp_path / "settings.json"
     file.write_bytes(now)
 
     with pytest.raises(Conflict) as refused:
-        replace_text(file, '{"servers": {}}', "{}")
+        ReplacementLog(state).replace(file, '{"servers": {}}', "{}", [])
 
     assert refused.value.error_code == "import.file_changed"
-    assert file.read_bytes() == now and list(tmp_path.iterdir()) == [file]
+    assert file.read_bytes() == now and sorted(tmp_path.iterdir()) == [file, state]
+    assert ReplacementLog(state).read() == []
 
 
 def test_where_it_cannot_be_written_it_stays_and_no_copy_of_its_keys_is_left_behind(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
     file = tmp_path / "settings.json"
     file.write_text("{}")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
     try:
         with pytest.raises(OperatorError) as refused:
-            replace_text(file, "{}", " " * 5_000)
+            ReplacementLog(state).replace(file, "{}", "{" + " " * 5_000 + "}", [])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     assert refused.value.error_code == "import.unwritable"
-    assert file.read_text() == "{}" and list(tmp_path.iterdir()) == [file]
+    assert file.read_text() == "{}" and sorted(tmp_path.iterdir()) == [file, state]
+    assert ReplacementLog(state).read() == []

@@ -26,13 +26,15 @@ def request(state: str, **other: Any) -> dict[str, Any]:
         "replaces": None,
         "replaced_by": None,
         "standing": None,
+        "also_approved": [],
         "answers": [],
     }
     return plain | other
 
 
-def answer(by: str, *, approved: bool, comment: str = "", operator: str | None = None) -> dict[str, Any]:
-    return {"by": by, "approved": approved, "comment": comment, "operator": operator, "at": AT}
+def answer(by: str, *, approved: bool, comment: str = "", operator: str | None = None, **other: Any) -> dict[str, Any]:
+    lasts = {"scope": "once", "reach": "tool", "standing": None}
+    return {"by": by, "approved": approved, "comment": comment, "operator": operator, "at": AT} | lasts | other
 
 
 def test_until_when_is_told_only_while_it_is_open() -> None:
@@ -60,17 +62,21 @@ def test_a_no_is_told_with_who_said_it_when_and_why() -> None:
 def test_a_used_yes_names_its_call_and_the_yes_that_lasts() -> None:
     used = request(
         "consumed",
+        kind="confirmation",
         replaces="apr_a",
         standing="sta_1",
-        answers=[answer("user:ann", approved=True, operator="local:root")],
+        also_approved=[{"id": "apr_c", "call_id": "call_2"}],
+        answers=[answer("user:ann", approved=True, operator="local:root", scope="always")],
     )
 
     assert describe_approval(used) == [
         "it replaced apr_a",
-        "local:root, as user:ann, approved it (2026-03-01T12:00:00)",
+        "local:root, as user:ann, approved it for all calls of the tool, until the plugin is upgraded"
+        " (2026-03-01T12:00:00)",
         "approved and used at 2026-03-01T12:00:00",
         "the call that was made: paddock explain call_1",
         "it became a standing approval: sta_1",
+        "it waited for the same, and was approved too: apr_c",
     ]
 
 

@@ -76,7 +76,7 @@ def test_a_waterfall_shows_what_took_how_long_and_draws_a_long_wait_shorter() ->
         entry(3, "plugin.fetched", "09:00:00.060000", {"duration_ms": 20.0, "host": "h", "status": 200}),
         entry(4, "call.ended", "09:00:00.100000", {"duration_ms": 100.0, "status": "succeeded", "success": True}),
     ]
-    drawn = build_waterfall(entries, {"evt_3"}, "2030-01-31T10:00:00+00:00")
+    drawn = build_waterfall(entries, {"evt_3"}, "2030-01-31T10:00:00+00:00", {})
 
     assert [(bar.entry.seq, bar.kind) for bar in drawn.bars] == [(1, "waited"), (4, "ran"), (2, "moment"), (3, "ran")]
     wait, ran, _, fetched = drawn.bars
@@ -90,12 +90,12 @@ def test_a_waterfall_shows_what_took_how_long_and_draws_a_long_wait_shorter() ->
 
 
 def test_what_still_waits_goes_on_until_now_and_odd_times_break_nothing() -> None:
-    waits = build_waterfall([entry(1, "approval.requested", "08:00:00.000000")], (), "2030-01-31T08:00:05+00:00")
-    odd = build_waterfall([entry(1, "call.ended", "no time", {"duration_ms": "long"})], (), "never")
+    waits = build_waterfall([entry(1, "approval.requested", "08:00:00.000000")], (), "2030-01-31T08:00:05+00:00", {})
+    odd = build_waterfall([entry(1, "call.ended", "no time", {"duration_ms": "long"})], (), "never", {})
 
     assert waits.bars[0].took == "5.0 s"
     assert odd.bars[0].width > 0
-    assert build_waterfall([], (), "").bars == ()
+    assert build_waterfall([], (), "", {}).bars == ()
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_what_still_waits_goes_on_until_now_and_odd_times_break_nothing() -> Non
 def test_lines_are_whole_entries_and_no_cell_is_a_formula() -> None:
     evil = entry(1, "plugin.audited", "08:00:00", {"name": "=HYPERLINK(1)"}, action='-2+3"\n', principal="@ann")
     lines = json_lines([evil, evil]).decode().splitlines()
-    rows = list(csv.reader(io.StringIO((CSV_HEADER + csv_lines([evil])).decode())))
+    rows = list(csv.reader(io.StringIO((CSV_HEADER + csv_lines([evil], {})).decode())))
 
     assert [json.loads(line)["facts"]["name"] for line in lines] == ["=HYPERLINK(1)"] * 2
     assert len(rows) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.console.text.principal_text import multiline_params, principal_name
+from paddock.console.text.principal_text import multiline_params, principal_name, requester_name
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,12 @@ from paddock.console.text.principal_text import multiline_params, principal_name
 )
 def test_somebody_is_called_by_name(principal: str, said: str) -> None:
     assert principal_name(principal) == said
+
+
+def test_a_key_is_called_by_its_label_and_by_whom_it_acts_for() -> None:
+    request = {"requester": "key:abc", "for_person": "user:ann"}
+    assert requester_name(request, {"key:abc": "mailer"}) == "ann, with the API key “mailer” (abc)"
+    assert requester_name(request) == "ann, with the API key abc"
 
 
 def test_a_letter_is_shown_as_a_letter_and_a_word_stays_in_its_place() -> None:

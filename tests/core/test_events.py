@@ -57,14 +57,15 @@ plugin.artifact_created plugin_id artifact_uri artifact_type size_bytes
 """
 ALSO = """plugin.initialize_timeout plugin.api_mismatch plugin.name_mismatch plugin.version_mismatch plugin.stopped
 protocol.oversize_message compactor_dropped_always_keep compaction.triggered compaction.completed compaction.failed
-compaction.flagged plugin.granted plugin.configured
+compaction.flagged plugin.granted plugin.configured plugin.tried
 plugin.pinned plugin.rolled_back plugin.repaired plugin.modified_detected key.trusted key.removed
 plugin.net_connected plugin.net_denied plugin.methods_differ plugin.capability_denied plugin.denial_flood
 plugin.embedded plugin.connected plugin.definitions_trusted plugin.definition_changed
-plugin.definition_accepted plugin.definitions_left_out tenant.created tenant.removed person.added person.changed
+plugin.definition_accepted plugin.definitions_left_out plugin.claims_trusted plugin.claims_distrusted
+tenant.created tenant.removed person.added person.changed
 session.opened session.ended login_link.made login_link.refused
 group.changed api_key.created api_key.revoked consent.given consent.revoked ledger.erased ledger.undescribed
-call.started call.ended effect.in_doubt effect.in_progress effect.resolved
+call.started call.ended call.dry_run effect.in_doubt effect.in_progress effect.resolved
 approval.requested approval.answered approval.consumed approval.ended approval.standing_given approval.standing_revoked
 plugin.asked plugin.audited plugin.fetched policy.changed secret.set secret.removed secret.used secret.rotated
 queue.given_up plugin.flagged webhook.added webhook.changed webhook.removed webhook.gave_up

@@ -59,8 +59,8 @@ def test_everything_is_looked_at_and_a_fresh_home_is_fine_and_stays_untouched(tm
     found = look(tmp_path / "home")
     assert list(found) == [
         "settings", "Python", "SQLite", "disk", "permissions", "bubblewrap", "user namespaces",
-        "seccomp", "Landlock", "cgroups", "cage", "plugins", "configuration", "secrets", "effects", "rules",
-        "git", "node",
+        "seccomp", "Landlock", "cgroups", "cage", "plugins", "configuration", "secrets", "effects", "ledger", "rules",
+        "ledger anchors", "git", "node",
     ]  # fmt: skip
     assert {found[name].status for name in ("settings", "Python", "SQLite", "permissions", "git")} == {CheckStatus.OK}
     assert list(tmp_path.iterdir()) == []

@@ -19,6 +19,10 @@ from urllib.parse import unquote
 PROGRAM = "def main():\n    import tiny_lib\n    print(tiny_lib.ANSWER)\n"
 
 
+def _basic(password: str) -> str:
+    return f"Basic {base64.b64encode(password.encode()).decode()}"
+
+
 class Shop:
     """A server of files. A path in `held` is answered only after `release`, and `asked` says when somebody waits."""
 
@@ -29,6 +33,7 @@ class Shop:
         self.asked = threading.Event()
         self.released = threading.Event()
         self.address = ""
+        self.password = ""  # NAME:PASSWORD, without which nothing is served
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -40,6 +45,12 @@ class Shop:
             def do_GET(self) -> None:
                 path = unquote(self.path).partition("?")[0]
                 shop.requests.append(path)
+                if shop.password and self.headers.get("Authorization") != _basic(shop.password):
+                    self.send_response(401)
+                    self.send_header("WWW-Authenticate", "Basic")
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 if path in shop.held:
                     shop.asked.set()
                     shop.released.wait(60)

@@ -120,6 +120,39 @@ def test_an_environment_that_was_touched_is_not_used_and_repair_builds_it_anew(
 
 
 @pytest.mark.slow
+def test_the_index_is_read_once_and_a_repair_which_looks_files_up_by_name_makes_the_same_environment(
+    paddock: Paddock, index: PythonIndex
+) -> None:
+    paddock.quickly("plugin", "install", SERVER, "--yes")
+    looked_up = [path for path in index.requests if path.startswith("/simple/")]
+    assert len(looked_up) == len(set(looked_up)) == 2
+    [root] = environments(paddock)
+    made = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    record = next(name for name in made if name.endswith("tiny_lib-2.1.0.dist-info/RECORD"))
+    assert "direct_url" not in record + str(made[record])
+
+    program = root / "programs" / "tiny-server"
+    program.parent.chmod(0o755)
+    program.unlink()
+    index.requests.clear()
+    assert paddock.quickly("plugin", "repair", "tiny-server", "--json").json["restored"] == ["1.0.0"]
+    assert any(path.startswith("/simple/") for path in index.requests)
+    assert {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()} == made
+
+
+@pytest.mark.slow
+def test_files_of_a_private_index_are_looked_up_by_name_where_their_address_alone_is_refused(
+    paddock: Paddock, index: PythonIndex
+) -> None:
+    address = index.address.removeprefix("http://")
+    with_password = {"PIP_INDEX_URL": f"http://ann:hunter2@{address}/simple"}
+    index.password = "ann:hunter2"
+    private = Paddock(paddock.home, more=paddock.more | with_password)
+    private.quickly("plugin", "install", SERVER, "--yes")
+    assert printed(private, "tiny-server") == "42"
+
+
+@pytest.mark.slow
 def test_repair_refuses_another_file_under_the_name_that_was_consented_to(paddock: Paddock, index: PythonIndex) -> None:
     paddock.quickly("plugin", "install", SERVER, "--yes")
     [root] = environments(paddock)

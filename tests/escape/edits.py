@@ -86,6 +86,20 @@ NO_SEAL_ON_USER_NAMESPACES = (
     Edit("plan/bwrap_arguments.py", '"--unshare-user", "--disable-userns", uid=NOBODY', '"--unshare-user", uid=NOBODY'),
     Edit("zygote/namespaces.py", '    _write(proc, "sys/user/max_user_namespaces", "0")\n', ""),
 )
+SHOWN_KEYS = (
+    Edit(
+        "confine/sandbox_init.py",
+        'HIDDEN_PROC_FILES = ("/proc/keys", "/proc/key-users")',
+        'HIDDEN_PROC_FILES = ("/proc/key-users",)',
+    ),
+)
+NO_LIMIT_OF_WATCHES = (
+    Edit(
+        "confine/sandbox_init.py",
+        'INOTIFY_LIMITS = {"max_inotify_instances": 16, "max_inotify_watches": 8192}',
+        "INOTIFY_LIMITS: dict[str, int] = {}",
+    ),
+)
 KEPT_CAPABILITIES = (
     Edit("plan/bwrap_arguments.py", '"--cap-drop", "ALL"', '"--cap-add", "ALL"'),
     Edit("zygote/namespaces.py", '    _check(_libc.capset(header, bytes(24)), "capset")\n', ""),

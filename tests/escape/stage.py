@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cage.daemons import ORDINARY, PATIENCE, Daemon, open_daemon
+from tests.cage.daemons import ORDINARY, PATIENCE, Daemon, open_daemon, python_for_everyone
 from tests.cage.refused_calls import REFUSALS, REFUSED_NUMBERS
 from tests.escape.probe import doors, identity, processes, programs, resources, sockets, trees, trying, view
 
@@ -38,6 +38,15 @@ COLUMN = {"x86_64": 0, "aarch64": 1}[os.uname().machine]
 LIMITS = ResourceLimits(tmp_bytes=8 << 20, write_bytes=16 << 20, open_files=200, pids=60)
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 MQ_OPEN = (240, 180)[COLUMN]
+KEYCTL, ADD_KEY = ((250, 219)[COLUMN], (248, 217)[COLUMN])
+_KEY_OWNER = """
+import ctypes, time
+libc = ctypes.CDLL(None)
+session = -3
+made = libc.syscall({keyctl}, 1, None) > 0 and libc.syscall({add_key}, b"user", {name!r}, b"x", 1, session) > 0
+print("ready" if made else "failed", flush=True)
+time.sleep(600)
+"""
 _FAREWELL = b"nobody is there any more"
 WAITING = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
 
@@ -86,7 +95,12 @@ class Scene:
         self._listen()
         self._share_memory()
         as_cage = {"user": self._cage_user, "group": self._cage_user, "extra_groups": []} if os.geteuid() == 0 else {}
-        victim = subprocess.Popen(["sleep", "600"], **as_cage)
+        # It has a key in its session, as the daemon of somebody who signed in does.
+        self.facts["key_name"] = f"paddock-escape-key-{os.getpid()}-{self._cage_user}"
+        program = _KEY_OWNER.format(keyctl=KEYCTL, add_key=ADD_KEY, name=self.facts["key_name"].encode())
+        victim = subprocess.Popen([python_for_everyone(), "-I", "-S", "-c", program], stdout=subprocess.PIPE, **as_cage)
+        assert victim.stdout is not None
+        assert victim.stdout.readline() == b"ready\n", "no key could be made"
         self._closing.callback(_end, victim)
         self.facts["victim"] = victim.pid
         return self
@@ -273,3 +287,5 @@ def _echo(udp: socket.socket) -> None:
 def _end(process: subprocess.Popen[Any]) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

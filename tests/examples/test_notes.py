@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Generator
 from typing import Any
@@ -15,7 +14,7 @@ from tests.sdk.conversation import Conversation, conversation
 ROOT = EXAMPLES / "native-notes"
 MANIFEST = yaml.safe_load((ROOT / "paddock.yaml").read_text())
 TOOLS = {tool["name"]: tool for tool in MANIFEST["tools"]}
-NOTES_SCHEMA = json.loads((ROOT / "schemas/notes.json").read_text())
+NOTES_SCHEMA = TOOLS["list_notes"]["output_schema"]
 
 
 class Host:
@@ -86,10 +85,10 @@ def test_tools_that_only_read_ask_the_host_for_nothing_else(host: Host) -> None:
     }
 
 
-def test_before_the_first_note_there_is_none_and_no_table_is_made_for_that(host: Host) -> None:
+def test_before_the_first_note_there_is_none_and_the_empty_table_is_made_once(host: Host) -> None:
     assert host.texts("list_notes", {}) == []
     assert host.texts("search_notes", {"text": "x"}) == []
-    assert host.asked == ["paddock.storage.schema"] * 2
+    assert host.asked == ["paddock.storage.exec", "paddock.storage.query", "paddock.storage.query"]
     host.call("add_note", {"text": "x"})
     assert host.texts("list_notes", {}) == ["x"]
 

@@ -10,7 +10,6 @@ from tests.gate.effects.test_recovering import count, known, with_plugin
 from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by, outcome
 
 from fixtures.commands import Paddock
-from paddock.approvals.answer import RememberChoice
 from paddock.cli.output.explanation_text import explanation_lines
 from paddock.core.action import Action
 from paddock.core.call import Principal
@@ -274,7 +273,7 @@ async def test_a_denial_at_the_door_back_is_explained_by_its_entry(office: Offic
 async def test_a_yes_that_stands_is_named_where_it_let_a_call_start(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host, "mail.odd")
-        await host.approvals.approve(waits["approval"], ANN, remember=RememberChoice("always"))
+        await host.approvals.approve(waits["approval"], ANN)
         await outcome(host, waits["call_id"])
         first = await explained(host, waits["call_id"])
         await host.call("mail.odd", {}, context=made_by(ANN))
@@ -283,7 +282,8 @@ async def test_a_yes_that_stands_is_named_where_it_let_a_call_start(office: Offi
         both = await host.policy.explanations.explain("req_1", ANN)
 
     assert any(
-        "made it a standing approval for this tool until it is revoked" in step.words for step in first.timeline.steps
+        "made it a standing approval for this tool until the plugin is upgraded" in step.words
+        for step in first.timeline.steps
     )
     assert last["approval"] == standing["id"]
     assert f"it started with the standing approval {standing['id']}" in str(both[-1].to_value())

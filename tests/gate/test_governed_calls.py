@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from paddock import Config, open_host
-from paddock.approvals.answer import RememberChoice
+from paddock.approvals.service import Approvals
 from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Busy, Conflict, Denied, Invalid, NeedsApproval, NotFound, PluginError
@@ -328,7 +328,7 @@ async def test_the_requesters_right_is_checked_again(office: Office) -> None:
 async def test_a_standing_yes_is_asked_for_once_until_it_is_revoked(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host, "mail.odd")
-        await host.approvals.approve(waits["approval"], ANN, remember=RememberChoice("always"))
+        await host.approvals.approve(waits["approval"], ANN)
         assert (await outcome(host, waits["call_id"]))["status"] == "succeeded"
 
         assert await host.call("mail.odd", {}, context=made_by(ANN)) == {"done": "odd"}
@@ -336,6 +336,39 @@ async def test_a_standing_yes_is_asked_for_once_until_it_is_revoked(office: Offi
         await host.approvals.revoke_standing(standing["id"], ANN)
         await held(host, "mail.odd")
     assert office.done == ["odd", "odd"]
+
+
+async def test_what_was_confirmed_holds_after_a_restart_and_ends_with_an_upgrade(office: Office) -> None:
+    async with office.open() as host:
+        waits = await held(host, "mail.odd")
+        await host.approvals.approve(waits["approval"], ANN)
+        await outcome(host, waits["call_id"])
+    async with office.open() as host:
+        assert await host.call("mail.odd", {}, context=made_by(ANN)) == {"done": "odd"}
+        assert [one["outdated"] for one in await host.approvals.list_standing("default")] == [False]
+    async with office.open(version="2.0.0") as host:
+        await held(host, "mail.odd")
+        assert [one["outdated"] for one in await host.approvals.list_standing("default")] == [True]
+
+
+async def test_nobody_is_asked_about_what_was_confirmed_a_moment_before(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office.open() as host:
+        waits = await held(host, "mail.odd")
+        look, given = Approvals.standing_for, list[str]()
+
+        async def look_and_then_confirm(approvals: Approvals, *about: Any) -> Any:
+            found = await look(approvals, *about)
+            if not given:
+                given.append(waits["approval"])
+                await host.approvals.approve(waits["approval"], ANN)
+            return found
+
+        monkeypatch.setattr(Approvals, "standing_for", look_and_then_confirm)
+        assert await host.call("mail.odd", {}, context=made_by(ANN)) == {"done": "odd"}
+        await outcome(host, waits["call_id"])
+        assert await host.approvals.list_requests("default") == []
 
 
 async def test_a_cancelled_call_waits_no_longer(office: Office) -> None:

@@ -14,7 +14,6 @@ from tests.host.conftest import Home
 from tests.runtime.stage import patiently
 
 from paddock import Config, Host, open_host
-from paddock.approvals.answer import RememberChoice
 from paddock.core.errors import Denied, NeedsApproval
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.plugins.manage.enable import enable
@@ -59,7 +58,7 @@ class Slow:
         with pytest.raises(NeedsApproval) as asked:
             await host.call("parrot.say", {"text": "x"}, context=made_by(ANN))
         held = asked.value.details
-        await host.approvals.approve(held["approval"], ANN, remember=RememberChoice("always"))
+        await host.approvals.approve(held["approval"], ANN)
         await patiently(host.calls.registry.find(held["call_id"], DEFAULT_TENANT).wait_ended())
         (standing,) = await host.approvals.list_standing(DEFAULT_TENANT)
         return standing["id"]

@@ -105,6 +105,10 @@ def test_whoever_watches_is_told_and_told_when_it_is_over(served: Daemon, disk: 
     assert "paddock_recording 1" in served.ask("GET", "/metrics").body
 
 
+def told(paddock: Paddock, call: str) -> list[str]:
+    return [entry["type"] for entry in paddock("ledger", "show", call, "--json").json["entries"]]
+
+
 def test_a_yes_is_neither_taken_nor_used_up_and_counts_once_there_is_room(served: Daemon, disk: Path) -> None:
     paddock = served.paddock
     asked = paddock(*SEND, code=4).error["details"]["approval"]
@@ -115,9 +119,8 @@ def test_a_yes_is_neither_taken_nor_used_up_and_counts_once_there_is_room(served
 
     paddock("approval", "approve", asked, "--yes")
     eventually(lambda: paddock("approval", "show", asked, "--json").json["state"] == "consumed", "it is not used")
-    told = [entry["type"] for entry in paddock("ledger", "show", waiting["call_id"], "--json").json["entries"]]
-    assert told.count("call.started") == 1
-    assert told[-1] == "call.ended"
+    eventually(lambda: told(paddock, waiting["call_id"])[-1] == "call.ended", "the call does not end")
+    assert told(paddock, waiting["call_id"]).count("call.started") == 1
 
 
 def test_a_yes_given_just_before_the_disk_filled_up_starts_nothing_and_is_void(tmp_path: Path) -> None:
@@ -136,11 +139,11 @@ def test_a_yes_given_just_before_the_disk_filled_up_starts_nothing_and_is_void(t
             state_when_full = state(paddock, waits)
             filler.unlink()
             eventually(lambda: state(paddock, waits) == "voided", "the yes is kept for some other day")
-        told = [entry["type"] for entry in paddock("ledger", "show", waits["call_id"], "--json").json["entries"]]
+        entries = told(paddock, waits["call_id"])
     assert (refused_with["code"], state_when_full) == ("store.full", "approved")
-    assert "call.started" not in told
-    assert "approval.consumed" not in told
-    assert "approval.ended" in told
+    assert "call.started" not in entries
+    assert "approval.consumed" not in entries
+    assert "approval.ended" in entries
 
 
 def slow_mail(root: Path) -> Path:

@@ -119,7 +119,9 @@ async def test_a_call_that_says_it_only_reads_cannot_write_and_the_attempt_is_on
     for denied, call in ((first, calls["peek"]), (second, calls["keep"])):
         assert (denied["policies"], denied["policy_version"]) == (["no-undeclared-effects"], version)
         assert denied["request_id"] == call["request_id"]
-        assert (call["status"], call["metrics"]) == ("failed", {})
+        assert call["status"] == "failed"
+    # An empty table where there is none is no effect.
+    assert (calls["peek"]["metrics"], calls["keep"]["metrics"]) == ({"asked": {"storage.define": 1}}, {})
     assert "[paddock] refused: storage.exec (forbidden: no-undeclared-effects)" in log
 
 
@@ -143,7 +145,7 @@ async def test_the_entry_of_a_call_counts_what_the_plugin_asked_of_the_host_in_i
         await host.call("notes.count", {})
 
     wrote, read = recorded(notes, "call.ended")
-    assert wrote["metrics"]["asked"] == {"storage.exec": 2, "storage.query": 1}
+    assert wrote["metrics"]["asked"] == {"storage.define": 1, "storage.exec": 1, "storage.query": 1}
     assert read["metrics"]["asked"] == {"storage.query": 1}
     assert recorded(notes, "plugin.asked") == []
 

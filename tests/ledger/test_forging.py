@@ -10,10 +10,20 @@ import pytest
 from tests.ledger.chains import Chain, new_chain
 
 from paddock.core.action import Action
-from paddock.core.errors import HostError
+from paddock.core.errors import Conflict, HostError, PaddockError
+from paddock.ledger.chain.startup_check import verify_since_checkpoint
 from paddock.ledger.entry_hash import COLUMNS, SealedEntry, commit_personal, entry_hash
-from paddock.ledger.read.entries import find_entries, list_recent
-from paddock.store.database import Transaction, open_direct
+from paddock.ledger.read.entries import (
+    EntryFilter,
+    call_history,
+    find_entries,
+    list_ended_calls,
+    list_entries,
+    list_names,
+    list_recent,
+    list_types,
+)
+from paddock.store.database import Transaction, open_database, open_direct
 
 SALT = bytes(16)
 ERASED = "ledger.erased"
@@ -123,3 +133,55 @@ async def test_rows_emptied_by_hand_are_found_whatever_a_forged_entry_says_of_ro
     chain.change("UPDATE ledger SET personal = NULL, salt = NULL, principal = NULL WHERE seq = 7")
     assert chain.verify().verdict == "tampered"
     assert chain.example() == chain.example_on_file() == 1
+
+
+UNCHECKED = {
+    True: ("DROP TRIGGER IF EXISTS ledger_inserts_from_row_1",),
+    False: ("ALTER TABLE ledger DROP CONSTRAINT IF EXISTS ledger_from_row_1",),
+}
+"""By whether the database is a file: what somebody who owns it does first to write a row before the first."""
+
+
+def row_before_first(seq: int) -> str:
+    return (
+        "INSERT INTO ledger (tenant, seq, id, at, type, plugin, call, principal, facts, hash) SELECT "
+        f"tenant, {seq}, 'evt_{seq}', at, 'forged.{-seq}', 'aaa', 'call_x', 'aaa', facts, hash FROM ledger "
+        "WHERE seq = 7"
+    )
+
+
+async def test_a_row_before_the_first_is_refused_by_the_database(database_address: str, tmp_path: Path) -> None:
+    chain = await new_chain(database_address, tmp_path / "state")
+    for statement in (row_before_first(0), row_before_first(-3), "UPDATE ledger SET seq = 0 WHERE seq = 30"):
+        with pytest.raises(Conflict):
+            chain.change(statement)
+    assert chain.code() == 0
+
+
+@pytest.mark.parametrize("seq", [0, -3])
+async def test_a_row_before_the_first_is_named_by_every_verifier_and_shown_by_no_reader(
+    database_address: str, tmp_path: Path, seq: int
+) -> None:
+    chain = await new_chain(database_address, tmp_path / "state")
+    chain.change_as_owner(*UNCHECKED[chain.embedded], row_before_first(seq))
+
+    for anchors in ((), (chain.checkpoints,)):
+        finding = chain.verify(anchors=anchors)
+        assert (finding.verdict, finding.seq, finding.id) == ("tampered", seq, f"evt_{seq}")
+    if chain.embedded:
+        assert chain.example_on_file() == 1
+    broken: dict[str, PaddockError] = {}
+    async with open_database(chain.address, role="command") as database:
+        await verify_since_checkpoint(database, chain.state, broken)
+    assert (broken["default"].error_code, broken["default"].details["seq"]) == ("ledger.broken", seq)
+
+    with open_direct(chain.address) as database:
+        assert database.read(lambda tx: list_entries(tx, newest_first=False))[0].seq == 1
+        for entry_filter in (EntryFilter(plugin="aaa"), EntryFilter(principal="aaa"), EntryFilter(type="forged.*")):
+            assert database.read(lambda tx, one=entry_filter: list_entries(tx, entry_filter=one)) == []
+        assert database.read(lambda tx: find_entries(tx, f"evt_{seq}")) == []
+        assert database.read(lambda tx: call_history(tx, "call_x")) == []
+        assert "aaa" not in database.read(lambda tx: list_names(tx, "plugin", "default", 5))
+        assert not any(kind.startswith("forged") for kind in database.read(list_types))
+        assert database.read(lambda tx: list_ended_calls(tx, "default", "aaa", max_scanned=1)).since is None
+    assert b"forged" not in chain.export().read_bytes()

@@ -204,7 +204,7 @@ def test_a_tool_that_may_change_anything_is_named_so_and_nobody_promises_to_ask_
 
     (section,) = [one for one in consent_sections(manifest) if one.title == "What its calls may do"]
 
-    assert section.lines == ("does not say what it changes, so take it as able to change anything: deploy",)
+    assert section.lines == ("says nothing about what it changes, so take it as able to change anything: deploy",)
     assert section.alarming == section.lines
 
 

@@ -142,7 +142,11 @@ def test_no_bytes_at_all_raise_anything_but_a_refusal(name: str, data: bytes) ->
 
 
 @pytest.mark.parametrize(
-    "form", ["paddock", "kaged", "kernel", "shu", "osqr", "mcpb", "mcp-server", "mcp-servers", "vscode-mcp"]
+    "form",
+    [
+        *("paddock", "kaged", "kernel", "shu", "osqr", "mcpb", "mcp-server"),
+        *("mcp-servers", "vscode-mcp", "zed-settings", "codex-config"),
+    ],
 )
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())

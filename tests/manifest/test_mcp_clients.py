@@ -11,7 +11,7 @@ from tests.manifest.documents import imported, read_json, the_only_error
 
 from paddock.core.errors import Invalid
 from paddock.manifest.capability import NoNetwork
-from paddock.manifest.model import CommandRuntime
+from paddock.manifest.model import CommandRuntime, RemoteRuntime
 from paddock.manifest.read import read_bytes, read_each_server
 
 
@@ -163,19 +163,70 @@ def test_servers_in_an_editors_own_settings_are_found() -> None:
     assert (the_only_error(reading).path, the_only_error(reading).line) == ("mcp.servers.bad", 9)
 
 
-def test_servers_of_single_projects_are_found_where_there_are_none_for_all() -> None:
+def test_servers_of_single_projects_are_found_beside_those_for_all() -> None:
     docs, files = {"command": "docs"}, {"command": "files"}
     projects = {"/a": {"mcpServers": {"docs": docs}}, "/b": {"mcpServers": {"docs": docs, "files": files}}, "/c": {}}
 
     for top in ({}, {"mcpServers": {}}):
         reading = read_json(".claude.json", {"numStartups": 3, **top, "projects": projects})
         assert [one.manifest.name for one in reading.all()] == ["docs", "files"]
-    for_all = read_json(".claude.json", {"mcpServers": {"mine": docs}, "projects": projects})
-    assert [one.manifest.name for one in for_all.all()] == ["mine"]
+    for_all = read_json(".claude.json", {"mcpServers": {"mine": docs, "files": docs}, "projects": projects})
+    assert [(one.manifest.name, one.manifest.runtime) for one in for_all.all()] == [
+        (name, CommandRuntime(("docs",), "mcp")) for name in ("mine", "files", "docs")
+    ]
 
     projects["/b"]["mcpServers"]["docs"] = {"command": "other"}
     error = the_only_error(read_json(".claude.json", {"projects": projects}))
     assert (error.path, error.code) == ('projects["/b"].mcpServers.docs', "duplicate_name")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("settings.json", '{"context_servers": {"it": {"source": "custom", "command": "x", "args": ["y"],}}} // z'),
+        ("settings.json", '{"context_servers": {"it": {"command": {"path": "x", "args": ["y"]}}}}'),
+        ("config.toml", 'when = 2026-01-01\n[mcp_servers.it]\ncommand = "x"\nargs = ["y"]\n'),
+    ],
+)
+def test_servers_of_editors_and_agents_with_formats_of_their_own_are_read(name: str, text: str) -> None:
+    (plugin,) = read_bytes(name, text.encode()).all()
+    assert plugin.manifest.runtime == CommandRuntime(("x", "y"), "mcp")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "settings.json",
+            '{"mcpServers": {"it": {"httpUrl": "https://a.example/", "headers": {"Authorization": "$T"}}}}',
+        ),
+        (
+            "mcp_config.json",
+            '{"mcpServers": {"it": {"serverUrl": "https://a.example/", "headers": {"Authorization": "${T}"}}}}',
+        ),
+        ("config.toml", '[mcp_servers.it]\nurl = "https://a.example/"\nenv_http_headers = {Authorization = "T"}\n'),
+    ],
+)
+def test_a_remote_server_takes_its_key_from_the_environment_in_the_form_of_each_client(name: str, text: str) -> None:
+    (plugin,) = read_bytes(name, text.encode()).all()
+    assert plugin.manifest.runtime == RemoteRuntime(
+        "https://a.example/", "streamable-http", {"Authorization": "${user_config.T}"}
+    )
+    assert plugin.values == {"T": "${T}"}
+
+
+def test_servers_of_extensions_are_left_to_their_editor() -> None:
+    servers = {"mine": {"command": "x"}, "theirs": {"source": "extension", "settings": {}}, "old": {"settings": {}}}
+    assert [one.manifest.name for one in read_json("settings.json", {"context_servers": servers}).all()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("a = [", None), ("a = 1\na = 2\n", 2), ("[" * 5_000, 1), ("a = " + "[" * 70 + "]" * 70, None)]
+)
+def test_a_toml_file_that_is_none_is_refused_with_its_line(text: str, line: int | None) -> None:
+    with pytest.raises(Invalid) as refused:
+        read_bytes("config.toml", text.encode())
+    assert refused.value.problems[0].line == line
 
 
 def test_each_server_of_a_file_can_be_judged_by_itself(tmp_path: Path) -> None:

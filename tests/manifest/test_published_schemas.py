@@ -31,6 +31,8 @@ SOUND: dict[str, tuple[str, dict[str, Any]]] = {
     "mcpb": ("manifest.json", BUNDLE),
     "mcp-servers": ("mcp.json", {"mcpServers": {"it": {"command": "x"}}}),
     "vscode-mcp": ("mcp.json", {"servers": {"it": {"command": "x"}}}),
+    "zed-settings": ("settings.json", {"context_servers": {"it": {"command": "x"}}}),
+    "codex-config": ("config.json", {"mcp_servers": {"it": {"command": "x"}}}),
     "mcp-server": ("server.json", {"name": "a.b/c", "description": "x", "version": "1.0.0", "packages": []}),
 }
 

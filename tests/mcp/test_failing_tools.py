@@ -18,16 +18,19 @@ WRITING = [
     "EACCES: permission denied, mkdir '/srv'",
     "[Errno 30] Read-only file system: '/x'",
     "attempt to write a readonly database",
+    "ENOENT: no such file or directory, mkdir '/srv/notes'",
+    "unable to open database file",
     "[Errno 13] Permission denied: '/srv/x'",
 ]
-REACHING = [
-    "getaddrinfo ENOTFOUND api.example.com",
-    "[Errno -2] Name or service not known",
-    "[Errno -3] Temporary failure in name resolution",
-    "Failed to fetch robots.txt https://example.com/robots.txt due to a connection issue",
-    "All connection attempts failed",
-    "connect ECONNREFUSED 127.0.0.1:80",
-]
+REACHING = {
+    "getaddrinfo ENOTFOUND api.example.com": "net:api.example.com:443",
+    "[Errno -2] Name or service not known": "net:HOST:PORT",
+    "[Errno -3] Temporary failure in name resolution": "net:HOST:PORT",
+    "Failed to fetch robots.txt https://example.com/robots.txt due to a connection issue": "net:example.com:443",
+    "Failed to fetch http://example.com:8080/ due to a connection issue": "net:example.com:8080",
+    "HTTPConnectionPool(host='example.com', port=80): Max retries exceeded: connection error": "net:example.com:80",
+    "All connection attempts failed": "net:HOST:PORT",
+}
 
 
 def advice_for(words: str) -> tuple[str, Action | None]:
@@ -48,9 +51,13 @@ def test_a_tool_that_could_not_write_is_answered_with_where_it_may(words: str) -
     assert "it may write only to the paths that it was granted" in advice_for(words)[0]
 
 
-@pytest.mark.parametrize("words", REACHING)
-def test_a_tool_that_could_not_reach_a_host_is_answered_with_what_it_may_reach(words: str) -> None:
-    assert advice_for(words)[1] == upgrade("net:HOST:PORT")
+@pytest.mark.parametrize(("words", "capability"), REACHING.items())
+def test_a_tool_that_could_not_reach_a_host_is_answered_with_the_grant_of_that_host_and_of_every_host(
+    words: str, capability: str
+) -> None:
+    hint, action = advice_for(words)
+    assert action == upgrade(capability)
+    assert hint.endswith(f"grant it {capability}, or net:* where it has to reach every public host")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from tests.mcp_proofs.behind import command
@@ -15,6 +16,8 @@ from tests.mcp_proofs.talking import HELLO, talk
 
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon, eventually
+from fixtures.mail import mail
+from fixtures.page_clients import signed_in
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 COUNT = "slow-count__count"
@@ -111,6 +114,33 @@ def test_a_signal_ends_it_at_once_and_what_it_carried_too(served: Daemon, number
         client.process.send_signal(number)
         assert client.ended() == (0 if number == signal.SIGTERM else 130)
     eventually(lambda: ended(served, "cancelled") == before + 1, "the call goes on")
+
+
+def test_without_a_daemon_what_waits_says_what_to_start_and_is_answered_from_there(tmp_path: Path) -> None:
+    paddock = Paddock(tmp_path / "home")
+    paddock.quickly("plugin", "install", mail(tmp_path / "mail"), "--yes")
+    paddock.quickly("plugin", "enable", "mail")
+    odd = {"name": "mail__odd", "arguments": {}}
+    with talk(paddock) as client:
+        client.greet()
+        told = client.ask(1, "tools/call", **odd)["result"]
+        pending, words = told["_meta"]["dev.paddock/approval"], told["content"][0]["text"]
+        assert "no daemon runs. Start it with `paddock serve`" in words
+        assert f"`paddock approval show {pending['approval']}`" in words
+        assert "the link that `paddock login` prints" in words
+        assert pending["answerable_by"][0] in words and pending["answerable_by"][0].startswith("local:")
+        with daemon(paddock) as started:
+            again = client.ask(2, "tools/call", **odd)["result"]
+            link = again["_meta"]["dev.paddock/approval"]["link"]
+            assert link == "http://{}:{}/approvals/{}".format(*started.tcp, pending["approval"])
+            page = signed_in(started, "operator").followed(urlsplit(link).path, answer="yes", scope="once").text
+            assert "for this call alone" in page
+            eventually(lambda: state(paddock, pending["approval"]) == "consumed", "it was never made")
+        assert client.hang_up() == 0
+
+
+def state(paddock: Paddock, approval: str) -> str:
+    return paddock.quickly("approval", "show", approval, "--json").json["state"]
 
 
 @pytest.mark.req("B-01", "the same ledger")

@@ -23,6 +23,7 @@ from paddock.host.host import Host
 from paddock.mcp_server.server import McpServer
 from paddock.mcp_server.stdio_transport import StdioTransport, open_stdio_transport
 from paddock.plugins.manage.enable import enable
+from paddock.web.daemon_address import ConsoleAddress
 
 
 class Typed:
@@ -64,7 +65,7 @@ async def typed(tmp_path: Path) -> AsyncGenerator[Typed, None]:
     read: asyncio.Queue[bytes] = asyncio.Queue()
     async with open_host(Config(home=home.path)) as host:
         await patiently(host.plugins.processes.wait_settled())
-        gateway = McpServer(host, _Nobody(), SystemClock())
+        gateway = McpServer(host, _Nobody(), SystemClock(), lambda: ConsoleAddress(None, running=False))
         async with open_stdio_transport(gateway, DEFAULT_TENANT, lambda: _ann(host), read.put_nowait) as lines:
             yield Typed(lines, read, home)
         gateway.close()

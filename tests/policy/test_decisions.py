@@ -49,14 +49,12 @@ def test_what_one_rule_forbids_stays_forbidden_however_many_permit_it() -> None:
 
 @pytest.mark.req("S-22", "allow, deny or ask")
 def test_what_is_forbidden_only_without_a_yes_is_asked_about_as_the_rule_says() -> None:
-    said = '@approval("gate") @approvers("role:chief, user:eve") @quorum("2") @four_eyes("yes") @remember("plugin")'
+    said = '@approval("gate") @approvers("role:chief, user:eve") @quorum("2") @four_eyes("yes")'
     policy = policy_of(ALL, rule("ask", 'forbid(principal, action == Action::"callUnattended", resource)', said))
 
     decision = policy.decide(build_call_request(ANN, thing()))
 
-    assert decision == Ask(
-        ("ask",), "The text of ask.", policy.version, "gate", ("role:chief", "user:eve"), True, 2, "plugin"
-    )
+    assert decision == Ask(("ask",), "The text of ask.", policy.version, "gate", ("role:chief", "user:eve"), True, 2)
 
 
 def test_what_is_allowed_only_with_a_yes_is_asked_about_too() -> None:
@@ -81,7 +79,7 @@ def test_where_several_rules_ask_the_strictest_of_each_holds() -> None:
     policy = policy_of(
         ALL,
         rule("light", unattended, '@approval("confirmation") @remember("plugin")'),
-        rule("heavy", unattended, '@approval("action") @approvers("role:a,role:b") @four_eyes("no") @remember("tool")'),
+        rule("heavy", unattended, '@approval("action") @approvers("role:a,role:b") @four_eyes("no")'),
         rule("slow", unattended, '@approval("gate") @approvers("role:b,role:c") @quorum("3") @four_eyes("yes")'),
     )
 

@@ -95,6 +95,8 @@ def test_two_rules_of_one_id_are_a_mistake_also_in_two_files() -> None:
         ('@approval("action") @four_eyes("ja")', "@four_eyes cannot be 'ja'"),
         ('@approval("action") @approvers("chief")', "@approvers cannot be 'chief'"),
         ('@approval("action") @remember("always")', "@remember cannot be 'always'"),
+        ('@approval("action") @remember("tool")', "@remember has no effect on a request of kind action"),
+        ('@approval("consent") @remember("plugin")', "@remember has no effect on a request of kind consent"),
         ('@quorum("2")', "@quorum stands without @approval"),
         ("@fixed", "only shipped rules are @fixed"),
     ],

@@ -52,7 +52,10 @@ def why(*stderr: str, code: int | None = 1, answered: bool = True, **ended: obje
         ("PermissionError: [Errno 13] Permission denied: '/usr/bin/jq'", "it runs the program jq", "exec:jq:/"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'jq'", "it looked for jq", "exec:jq:/"),
         ("./main: line 2: /srv/a.txt: No such file or directory", "it looked for /srv/a.txt", "read:fs:/srv/a.txt"),
-        ("sh: 1: cannot create /srv/a.txt: Permission denied", "it looked for /srv/a.txt", "write:fs:/srv/a.txt"),
+        ("sh: 1: cannot create /srv/a.txt: Permission denied", "write to /srv/a.txt", " write:fs:/srv/a.txt"),
+        ("OSError: [Errno 30] Read-only file system: '/srv/a.txt'", "write to /srv/a.txt", " write:fs:/srv/a.txt"),
+        ("Error: EROFS: read-only file system, open '/srv/a'", "write to /srv/a", " write:fs:/srv/a"),
+        ("Error: ENOENT: no such file or directory, mkdir '/srv/a'", "write to /srv/a", " write:fs:/srv/a"),
         ("PermissionError: [Errno 13] Permission denied: '/etc/x'", "it may not use /etc/x", "read:fs:/etc/x"),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/srv/a'", "it looked for /srv/a", "read:fs:/srv/a"),
         (
@@ -64,7 +67,8 @@ def why(*stderr: str, code: int | None = 1, answered: bool = True, **ended: obje
         ("PermissionError: [Errno 13] Permission denied: '/root/.ssh/id'", "it may not use", "do not grant it"),
         ("SyntaxError: invalid syntax", "its code cannot be parsed: invalid syntax", "older than it needs"),
         ("MemoryError", "it ran out of memory", "limits.memory_mb"),
-        ("socket.gaierror: [Errno -3] Temporary failure", "a host that it was not granted", "net:HOST:PORT"),
+        ("socket.gaierror: [Errno -3] Temporary failure", "a host that it was not granted", "net:HOST:PORT, or net:*"),
+        ("Error: getaddrinfo EAI_AGAIN api.example.com", "not granted", "net:api.example.com:443, or net:*"),
     ],
 )
 def test_what_a_plugin_said_last_is_read_and_turned_into_advice(said: str, reason: str, hint: str) -> None:
@@ -87,6 +91,9 @@ def test_a_server_that_can_declare_nothing_is_given_more_by_the_line_in_the_advi
     said = ["Error: ENOENT: no such file or directory, stat '/srv/share'"]
     diagnosis = diagnose_exit("files", ProcessExit(1), said, answered=False, advice=grant_advice(server))
     assert diagnosis.action == Action.of("plugin.upgrade", plugin="files", capabilities=("read:fs:/srv/share",))
+    said = ["OSError: [Errno 30] Read-only file system: '/srv/share'"]
+    diagnosis = diagnose_exit("files", ProcessExit(1), said, answered=False, advice=grant_advice(server))
+    assert diagnosis.action == Action.of("plugin.upgrade", plugin="files", capabilities=("write:fs:/srv/share",))
 
 
 @pytest.mark.parametrize("error", ["SyntaxError: invalid syntax", "IndentationError: unexpected indent"])

@@ -38,7 +38,7 @@ def fails(params, context):
 
 @plugin.tool
 def asks(host: Host) -> Any:
-    return host.cache.no_such_operation().wait()
+    return host.cache.ask("no_such_operation", {}).wait()
 
 
 def failed(tester: PluginTester, name: str, params: dict[str, Any]) -> tuple[int, Any]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Union
 
 import pytest
-from tests.sdk.conversation import PATIENCE, ROOT
 
 from paddock.core.schema.compile import compile_schema
 from paddock_sdk import Context, Host, InvalidParams, Plugin, PluginFault
@@ -71,7 +67,6 @@ def read(hint: Any, value: Any) -> tuple[Any, list[tuple[str, str]]]:
         (
             Place,
             {
-                "title": "Place",
                 "type": "object",
                 "properties": {"town": {"type": "string"}, "zip": {"type": "integer"}},
                 "additionalProperties": False,
@@ -231,34 +226,7 @@ def test_the_manifests_entries_are_written_from_the_types() -> None:
         compile_schema(tool["input_schema"])
 
 
-def test_a_command_prints_the_entries_of_a_program(tmp_path: Path) -> None:
-    program = tmp_path / "main.py"
-    program.write_text(
-        "from __future__ import annotations\nimport beside\nfrom paddock_sdk import Plugin\n"
-        "plugin = Plugin('p', '1.0.0')\n@plugin.tool\ndef add(a: beside.Number) -> int:\n    return a\nplugin.run()\n"
-    )
-    (tmp_path / "beside.py").write_text("Number = int\n")
-
-    def describe(path: Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "paddock_sdk", "describe", str(path)],
-            env={"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-
-    done = describe(program)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert '"input_schema"' in done.stdout and '"a"' in done.stdout
-    program.write_text("x = 1\n")
-    assert "it holds 0 plugins" in describe(program).stderr
-    assert "there is no such file" in describe(tmp_path / "none.py").stderr
-
-
 @pytest.mark.parametrize("code", ["lambda *args: 1", "lambda **kwargs: 1", "lambda a, /, b, c: 1"])
 def test_parameters_without_a_schema_are_refused(code: str) -> None:
-    handler = Handler(eval(code))
     with pytest.raises(TypeError):
-        _ = handler.typed
+        _ = Handler(eval(code)).typed

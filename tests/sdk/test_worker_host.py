@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 from tests.sdk.workers import Refused, shu
 
+from paddock.capabilities.methods import REQUIRED_CAPABILITIES
+from paddock_sdk.host import SERVICES as SERVED_SERVICES
+from paddock_sdk.host import WIRE_NAMES
+
 SERVICES = """
 class Plugin:
     async def execute(self, params, context, host):
@@ -100,6 +104,11 @@ def test_a_service_that_was_not_declared_is_asked_refused_and_told_as_denied(tmp
     assert denied == {"code": -32001, "message": "not granted: http"}
 
 
+def test_the_host_object_offers_exactly_the_services_that_the_host_serves() -> None:
+    offered = {WIRE_NAMES.get(name, name) for name in (*SERVED_SERVICES, "log")}
+    assert offered == {method.partition(".")[0] for method in REQUIRED_CAPABILITIES}
+
+
 CATCHING = """
 from paddock_sdk import CapabilityDenied, HostRefused
 
@@ -120,8 +129,9 @@ def test_what_the_host_does_not_serve_is_refused_where_declared_and_denied_where
 
     with shu(tmp_path, CATCHING, nothing, capabilities=["host:secrets"]) as plugin:
         assert plugin.call({"service": "secrets"})["data"] == "refused"
-        assert plugin.call({"service": "cursor"})["data"] == "denied"
-        assert plugin.failure({"service": "nonsense"})["message"] == "the plugin failed (AttributeError)"
+        assert plugin.call({"service": "cache"})["data"] == "denied"
+        for unserved in ("cursor", "nonsense"):
+            assert plugin.failure({"service": unserved})["message"] == "the plugin failed (AttributeError)"
 
 
 @pytest.mark.parametrize(("refused", "told"), [(-32601, -32000), (-32602, -32000), (-32005, -32005)])

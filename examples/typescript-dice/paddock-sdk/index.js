@@ -1,4 +1,4 @@
-// Built by `npm run build` in sdk/typescript from the source with SHA-256 7b714870040e789b7c9b7df66cbdf1bf487cda18d2cebacb89450960ba6e09d6.
+// Built by `npm run build` in sdk/typescript from the source with SHA-256 8c46a4ea9c4cb270d0b6f2396ce5435df6e5c244079da7014dfb9b4205d9a3c0.
 import { isObject, PluginFault, InvalidParams, INTERNAL_ERROR, INVALID_REQUEST, HostGone, refusedWith, NotInitialized, ConfigInvalid, LineReader, ResourceBusy, Cancelled, METHOD_NOT_FOUND, HostRefused, TooLong, lineOf, NoEffect, PARSE_ERROR, INVALID_PARAMS, ScopeMissing } from './shared.js';
 export { CapabilityDenied, NotApplicable } from './shared.js';
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -660,9 +660,12 @@ class Served {
     #handler;
     #input;
     #output;
+    /** As it was declared. */
+    schemas;
     /** @throws TypeError: a schema cannot be used. */
     constructor(schemas, handler) {
         this.#handler = handler;
+        this.schemas = schemas;
         this.#input = schemas.input === undefined ? undefined : compile(schemas.input);
         this.#output = schemas.output === undefined ? undefined : compile(schemas.output);
     }
@@ -836,12 +839,13 @@ class System {
     #onConfigUpdate;
     #log;
     #methods;
-    constructor(introduce, settings, onConfigUpdate, log) {
+    constructor(introduce, describe, settings, onConfigUpdate, log) {
         this.#introduce = introduce;
         this.#settings = settings;
         this.#onConfigUpdate = onConfigUpdate;
         this.#log = log;
         this.#methods = new Map([
+            ["describe", () => describe()],
             ["initialize", (params) => this.#initialize(params)],
             ["initialized", () => this.#initialized()],
             ["ping", () => OK],
@@ -856,7 +860,8 @@ class System {
     }
     /** The result of one of these methods. */
     async serve(method, params) {
-        if (this.phase === "new" && method !== "initialize") {
+        // A program is also asked for its declarations when its manifest does not fit it yet, so without a handshake.
+        if (this.phase === "new" && method !== "initialize" && method !== "describe") {
             throw new NotInitialized();
         }
         return await this.#methods.get(method)?.(params);
@@ -1593,7 +1598,7 @@ class Plugin {
         }
         const { concurrency = 16, onConfigUpdate = () => undefined } = this.#options;
         this.#log = this.#logTo(surroundings.log);
-        this.#system = new System(() => this.#introduction(), this.#settings, onConfigUpdate, this.#log);
+        this.#system = new System(() => this.#introduction(), () => this.describe(), this.#settings, onConfigUpdate, this.#log);
         this.#conversation = new Conversation({
             send: surroundings.send,
             namespace: this.namespace,
@@ -1619,6 +1624,20 @@ class Plugin {
             return 1;
         }
         return 0;
+    }
+    /** The tools and methods as a manifest declares them, as far as they are declared here. */
+    describe() {
+        const entry = (name, wireName) => {
+            const { description, input, output } = this.#handlers.get(wireName)?.schemas ?? {};
+            const declared = { description, input_schema: input, output_schema: output };
+            return { name, ...JSON.parse(JSON.stringify(declared)) };
+        };
+        return {
+            name: this.name,
+            version: this.version,
+            tools: this.#tools.map((name) => entry(name, `${this.name}.${name}`)),
+            methods: this.#methods.map((name) => entry(name, name)),
+        };
     }
     #introduction() {
         const { notifications = [], capabilitiesUsed = [] } = this.#options;

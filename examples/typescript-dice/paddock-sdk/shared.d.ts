@@ -1,4 +1,4 @@
-// Built by `npm run build` in sdk/typescript from the source with SHA-256 7b714870040e789b7c9b7df66cbdf1bf487cda18d2cebacb89450960ba6e09d6.
+// Built by `npm run build` in sdk/typescript from the source with SHA-256 8c46a4ea9c4cb270d0b6f2396ce5435df6e5c244079da7014dfb9b4205d9a3c0.
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 /** What can stand on the wire. */
@@ -233,8 +233,10 @@ type Flat<T> = {
 /** What a handler gives: the result, a promise of it, or a generator that yields on its way to it. */
 type Given<R> = R | Promise<R> | Generator<unknown, R, unknown> | AsyncGenerator<unknown, R, unknown>;
 type Handler<P = JsonObject, R = unknown> = (params: P, call: Call) => Given<R>;
-/** What goes in and what comes out. A side without a schema is not checked. */
+/** What goes in and what comes out. A side without a schema is not checked. `paddock plugin sync` copies all of it. */
 interface Schemas<I extends Schema = Schema, O extends Schema = Schema> {
+    /** What it is for, in the words that people and models read. */
+    readonly description?: string;
     readonly input?: I;
     readonly output?: O;
 }
@@ -247,6 +249,8 @@ type Typed<S> = Handler<S extends {
 /** A handler with its checks compiled. */
 declare class Served {
     #private;
+    /** As it was declared. */
+    readonly schemas: Schemas;
     /** @throws TypeError: a schema cannot be used. */
     constructor(schemas: Schemas, handler: Handler<never>);
     /** The result of one call, checked on both sides. What a generator yields goes out as it comes. */
@@ -353,7 +357,7 @@ interface Settings {
 declare class System {
     #private;
     phase: "new" | "initializing" | "running";
-    constructor(introduce: () => Introduction, settings: Settings, onConfigUpdate: (config: JsonObject) => unknown, log: Log);
+    constructor(introduce: () => Introduction, describe: () => JsonObject, settings: Settings, onConfigUpdate: (config: JsonObject) => unknown, log: Log);
     owns(method: string): boolean;
     /** The result of one of these methods. */
     serve(method: string, params: JsonObject): Promise<unknown>;
@@ -477,7 +481,7 @@ interface PluginOptions {
     readonly methods?: Readonly<Record<string, Handler>>;
     /** What the plugin may announce. */
     readonly notifications?: readonly string[];
-    /** What it uses of the capabilities that its manifest asks for. */
+    /** The capabilities that it cannot do without; it may use all that were granted, listed here or not. */
     readonly capabilitiesUsed?: readonly string[];
     /** How many calls may be under way at a time; the others wait. 1 makes it one after the other. */
     readonly concurrency?: number;
@@ -533,6 +537,8 @@ declare class Plugin {
     connect(surroundings: Surroundings): Conversation;
     /** Say goodbye; gives the exit code. */
     shutDown(): Promise<number>;
+    /** The tools and methods as a manifest declares them, as far as they are declared here. */
+    describe(): JsonObject;
 }
 /** A plugin to add tools, methods and hooks to, and then to start. */
 declare function createPlugin(options: PluginOptions): Plugin;

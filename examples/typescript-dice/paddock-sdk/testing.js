@@ -1,4 +1,4 @@
-// Built by `npm run build` in sdk/typescript from the source with SHA-256 7b714870040e789b7c9b7df66cbdf1bf487cda18d2cebacb89450960ba6e09d6.
+// Built by `npm run build` in sdk/typescript from the source with SHA-256 8c46a4ea9c4cb270d0b6f2396ce5435df6e5c244079da7014dfb9b4205d9a3c0.
 import { PluginFault, METHOD_NOT_FOUND, InvalidParams, STORAGE_ACCESS_DENIED, RESOURCE_BUSY, lineOf, isObject, CAPABILITY_DENIED } from './shared.js';
 
 /**

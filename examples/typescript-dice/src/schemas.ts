@@ -1,4 +1,4 @@
-/** What the tools take and give, as in the manifest: the host checks it, and so does the plugin. */
+/** What the tools are for, take and give. `paddock plugin sync` copies it into the manifest. */
 
 const dice = {
   type: "string",
@@ -7,6 +7,7 @@ const dice = {
 } as const;
 
 export const ROLL = {
+  description: "Roll dice, such as 3d6+1.",
   input: { type: "object", required: ["dice"], additionalProperties: false, properties: { dice } },
   output: {
     type: "object",
@@ -16,6 +17,7 @@ export const ROLL = {
 } as const;
 
 export const ODDS = {
+  description: "How likely it is to reach a total, exactly.",
   input: {
     type: "object",
     required: ["dice", "at_least"],
@@ -30,6 +32,7 @@ export const ODDS = {
 } as const;
 
 export const TRY_OUT = {
+  description: "Roll many times and count the totals; tells how far it is, and stops when nobody waits any more.",
   input: {
     type: "object",
     required: ["dice", "times"],

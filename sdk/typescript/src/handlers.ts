@@ -12,8 +12,10 @@ export type Given<R> = R | Promise<R> | Generator<unknown, R, unknown> | AsyncGe
 
 export type Handler<P = JsonObject, R = unknown> = (params: P, call: Call) => Given<R>;
 
-/** What goes in and what comes out. A side without a schema is not checked. */
+/** What goes in and what comes out. A side without a schema is not checked. `paddock plugin sync` copies all of it. */
 export interface Schemas<I extends Schema = Schema, O extends Schema = Schema> {
+  /** What it is for, in the words that people and models read. */
+  readonly description?: string;
   readonly input?: I;
   readonly output?: O;
 }
@@ -33,10 +35,13 @@ export class Served {
   readonly #handler: Handler<never>;
   readonly #input: Check | undefined;
   readonly #output: Check | undefined;
+  /** As it was declared. */
+  readonly schemas: Schemas;
 
   /** @throws TypeError: a schema cannot be used. */
   constructor(schemas: Schemas, handler: Handler<never>) {
     this.#handler = handler;
+    this.schemas = schemas;
     this.#input = schemas.input === undefined ? undefined : compile(schemas.input);
     this.#output = schemas.output === undefined ? undefined : compile(schemas.output);
   }

@@ -30,7 +30,7 @@ export interface PluginOptions {
   readonly methods?: Readonly<Record<string, Handler>>;
   /** What the plugin may announce. */
   readonly notifications?: readonly string[];
-  /** What it uses of the capabilities that its manifest asks for. */
+  /** The capabilities that it cannot do without; it may use all that were granted, listed here or not. */
   readonly capabilitiesUsed?: readonly string[];
   /** How many calls may be under way at a time; the others wait. 1 makes it one after the other. */
   readonly concurrency?: number;
@@ -198,7 +198,13 @@ export class Plugin {
     }
     const { concurrency = 16, onConfigUpdate = () => undefined } = this.#options;
     this.#log = this.#logTo(surroundings.log);
-    this.#system = new System(() => this.#introduction(), this.#settings, onConfigUpdate, this.#log);
+    this.#system = new System(
+      () => this.#introduction(),
+      () => this.describe(),
+      this.#settings,
+      onConfigUpdate,
+      this.#log,
+    );
     this.#conversation = new Conversation({
       send: surroundings.send,
       namespace: this.namespace,
@@ -224,6 +230,21 @@ export class Plugin {
       return 1;
     }
     return 0;
+  }
+
+  /** The tools and methods as a manifest declares them, as far as they are declared here. */
+  describe(): JsonObject {
+    const entry = (name: string, wireName: string): JsonObject => {
+      const { description, input, output } = this.#handlers.get(wireName)?.schemas ?? {};
+      const declared = { description, input_schema: input, output_schema: output };
+      return { name, ...(JSON.parse(JSON.stringify(declared)) as JsonObject) };
+    };
+    return {
+      name: this.name,
+      version: this.version,
+      tools: this.#tools.map((name) => entry(name, `${this.name}.${name}`)),
+      methods: this.#methods.map((name) => entry(name, name)),
+    };
   }
 
   #introduction() {

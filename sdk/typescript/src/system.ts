@@ -34,6 +34,7 @@ export class System {
 
   constructor(
     introduce: () => Introduction,
+    describe: () => JsonObject,
     settings: Settings,
     onConfigUpdate: (config: JsonObject) => unknown,
     log: Log,
@@ -43,6 +44,7 @@ export class System {
     this.#onConfigUpdate = onConfigUpdate;
     this.#log = log;
     this.#methods = new Map<string, (params: JsonObject) => unknown>([
+      ["describe", () => describe()],
       ["initialize", (params) => this.#initialize(params)],
       ["initialized", () => this.#initialized()],
       ["ping", () => OK],
@@ -59,7 +61,8 @@ export class System {
 
   /** The result of one of these methods. */
   async serve(method: string, params: JsonObject): Promise<unknown> {
-    if (this.phase === "new" && method !== "initialize") {
+    // A program is also asked for its declarations when its manifest does not fit it yet, so without a handshake.
+    if (this.phase === "new" && method !== "initialize" && method !== "describe") {
       throw new NotInitialized();
     }
     return await this.#methods.get(method)?.(params);

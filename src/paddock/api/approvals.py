@@ -49,7 +49,13 @@ class StandingApprovalsJson(TypedDict):
 
 class ApproveBody(TypedDict):
     comment: NotRequired[Annotated[str, "Stored with the answer."]]
-    scope: NotRequired[Annotated[ApprovalScope, "For how long the approval holds; `once` by default."]]
+    scope: NotRequired[
+        Annotated[
+            ApprovalScope,
+            "For how long the approval holds. By default `always` for a confirmation that may be remembered: until the"
+            " plugin is upgraded or the approval revoked. Everything else is approved `once`.",
+        ]
+    ]
     reach: NotRequired[Annotated[ApprovalReach, "For how much of the plugin it holds; `tool` by default."]]
     params: NotRequired[Annotated[dict[str, Any], "Edited parameters, which are approved instead."]]
 
@@ -61,7 +67,8 @@ class DenyBody(TypedDict):
 _ANSWER_RESPONSE = (
     "The request: approved, or still pending if its quorum is not reached. With `Paddock-As` the operator passes on the"
     " answer of another person to a `confirmation` or `consent`, and both are recorded. Requests of kind `action` or"
-    " `gate` must be answered in person."
+    " `gate` must be answered in person, and are approved for exactly this call. A standing approval also approves the"
+    " requests that wait already and that it covers: `also_approved`."
 )
 
 

@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from paddock.core.errors import CallerError
 from paddock.host.host import Host
-from paddock.web.request_context import request_tenant
+from paddock.web.request_context import call_context
 from paddock.web.routing.route import TENANT_PARAM, ApiRoute, ExtraResponse, path_param
 from paddock.web.routing.validation import TEXT, ParameterSpec
 
@@ -30,8 +30,11 @@ class ArtifactRoutes:
                 "/artifacts/{sha256}",
                 self.get_artifact,
                 "Download an artifact",
-                "Its bytes, with the media type that its plugin declared. `sha256` is the last part of its URL.",
+                "Its bytes, with the media type that its plugin declared. `sha256` is the last part of its URL. For"
+                " operators, callers who were given its address in an answer, and callers who may call what made it;"
+                " for all others there is no such artifact.",
                 query=TENANT_PARAM,
+                allow_impersonation=True,
                 headers={"Range": ParameterSpec("A single byte range, as `bytes=0-1023`.", {**TEXT, "maxLength": 80})},
                 media_type=OCTET_STREAM,
                 extra_responses=(ExtraResponse(206, OCTET_STREAM, "The requested byte range."),),
@@ -39,8 +42,8 @@ class ArtifactRoutes:
         ]
 
     async def get_artifact(self, request: Request) -> Response:
-        digest, tenant = path_param(request, "sha256"), await request_tenant(self._host, request)
-        artifact = await self._host.plugins.artifacts.find(tenant, digest)
+        digest, context = path_param(request, "sha256"), await call_context(self._host, request)
+        artifact, tenant = await self._host.plugins.artifacts.access.find_readable(context, digest), context.tenant
         await self._host.plugins.artifacts.check_size(tenant, artifact)
         range_header = request.headers.get("range")
         offset, length = (0, artifact.size) if range_header is None else parse_range(range_header, artifact.size)

@@ -12,11 +12,12 @@ from starlette.responses import Response
 
 from paddock.core.call import CallContext
 from paddock.core.elicitation import QuestionAnswer
-from paddock.core.errors import NeedsApproval
+from paddock.core.errors import CallerError, NeedsApproval
 from paddock.core.schema_annotations import MemberConstraint
 from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, CallSummaryJson
 from paddock.gate.calls.registry import MAX_ENDED_CALLS
 from paddock.gate.catalogue.call_target import CallTarget
+from paddock.gate.dry_run import DryRunJson
 from paddock.gate.effects.approval_preview import pending_approval_json
 from paddock.gate.idempotency.key_verdict import MAX_KEY_CHARS, validate_idempotency_key
 from paddock.host.explain.explain_service import ExplanationJson, explanations_to_json
@@ -80,6 +81,7 @@ class MakeCallBody(TypedDict):
     approval_token: NotRequired[
         Annotated[str, "The `token` of a call that waited for approval: resumes it, once, with the same parameters."]
     ]
+    dry_run: NotRequired[Annotated[bool, "As the query parameter."]]
     idempotency_key: NotRequired[
         Annotated[str, MemberConstraint(min_length=1, max_length=MAX_KEY_CHARS), "As the header `Idempotency-Key`."]
     ]
@@ -90,8 +92,9 @@ class AnswerQuestionBody(TypedDict):
     content: NotRequired[Annotated[dict[str, Any], "The answer, if it is accepted."]]
 
 
-_DETACH_PARAMS = TENANT_PARAM | {
-    "detach": bool_param_spec("1: respond at once with 202 and the call's id, as `Prefer: respond-async` does.")
+_CALL_PARAMS = TENANT_PARAM | {
+    "detach": bool_param_spec("1: respond at once with 202 and the call's id, as `Prefer: respond-async` does."),
+    "dry_run": bool_param_spec("1: decide and validate the call, and say what would happen. Nothing runs."),
 }
 _PREFER_HEADER = {"Prefer": ParameterSpec("`respond-async`: the same as `detach`.")}
 _CALL_ERROR_STATUSES = (409, 429, 502, 504)  # beside those of every route
@@ -139,7 +142,7 @@ class CallRoutes:
                 self.call_method,
                 "Call a callable of a plugin",
                 _CALL_RESPONSE,
-                query=_DETACH_PARAMS,
+                query=_CALL_PARAMS,
                 headers=_PREFER_HEADER,
                 request_body=RequestBody(dict[str, Any], {"text": "hello"}, "The parameters of the call."),
                 extra_responses=_EXTRA_RESPONSES,
@@ -152,7 +155,7 @@ class CallRoutes:
                 self.execute_plugin,
                 "Call a plugin with a single callable",
                 _EXECUTE_RESPONSE,
-                query=_DETACH_PARAMS,
+                query=_CALL_PARAMS,
                 headers=_PREFER_HEADER,
                 request_body=RequestBody(ExecuteBody, {"params": {"query": "status of the project"}}),
                 extra_responses=_EXTRA_RESPONSES,
@@ -165,7 +168,7 @@ class CallRoutes:
                 self.make_call,
                 "Call by full name",
                 _CALL_RESPONSE,
-                query=_DETACH_PARAMS,
+                query=_CALL_PARAMS,
                 headers=_PREFER_HEADER,
                 request_body=RequestBody(MakeCallBody, {"name": "memory-markdown.recall", "params": {"query": "keys"}}),
                 extra_responses=_EXTRA_RESPONSES,
@@ -240,13 +243,13 @@ class CallRoutes:
             ),
         ]
 
-    async def call_method(self, request: Request) -> JsonResponse[CallJson] | Response:
+    async def call_method(self, request: Request) -> JsonResponse[CallJson | DryRunJson] | Response:
         context = await call_context(self._host, request)
         target = self._host.calls.registry.find_target(path_param(request), path_param(request, "method"), context)
         params = validated_body(request, dict[str, Any])
         return await self._start_call(request, target, params, context, CallHandle.to_json)
 
-    async def execute_plugin(self, request: Request) -> JsonResponse[ToolResultJson] | Response:
+    async def execute_plugin(self, request: Request) -> JsonResponse[ToolResultJson | DryRunJson] | Response:
         body = validated_body(request, ExecuteBody)
         params = body.get("params", body.get("parameters", {}))
         context = await call_context(self._host, request)
@@ -258,19 +261,22 @@ class CallRoutes:
             _shu_tool_result,
         )
 
-    async def make_call(self, request: Request) -> JsonResponse[CallJson] | Response:
+    async def make_call(self, request: Request) -> JsonResponse[CallJson | DryRunJson] | Response:
         body = validated_body(request, MakeCallBody)
         name, params = body["name"][:MAX_NAME_CHARS], body.get("params", {})
+        dry_run = body.get("dry_run", False) or _wants_dry_run(request)
         context = await call_context(self._host, request)
         if "idempotency_key" in body:
             context = replace(context, idempotency_key=validate_idempotency_key(body["idempotency_key"]))
         target = self._host.calls.registry.find_target_by_name(name, context)
         if "approval_token" in body:
+            if dry_run:
+                raise CallerError("an approved call cannot be a dry run", code="invalid_params", hint="leave one out")
             resumed = await self._host.calls.callable_access.claim_approved_call(
                 body["approval_token"], target, params, context
             )
             return await self._respond(request, resumed, CallHandle.to_json)
-        return await self._start_call(request, target, params, context, CallHandle.to_json)
+        return await self._start_call(request, target, params, context, CallHandle.to_json, dry_run=dry_run)
 
     async def _start_call(
         self,
@@ -279,7 +285,14 @@ class CallRoutes:
         params: dict[str, Any],
         context: CallContext,
         render: Callable[[CallHandle], T],
-    ) -> JsonResponse[T] | Response:
+        *,
+        dry_run: bool = False,
+    ) -> JsonResponse[T] | JsonResponse[DryRunJson] | Response:
+        if dry_run or _wants_dry_run(request):
+            outcome = await self._host.calls.callable_access.dry_run(target, params, context)
+            return JsonResponse(outcome.to_json())
+        if _wants_detached(request):
+            context = replace(context, background=True)
         if _can_answer_questions(request):
             return await self._respond(request, self._host.calls.registry.start_target(target, params, context), render)
         call, outcome = self._host.calls.registry.start_inline(target, params, context)
@@ -396,3 +409,7 @@ def _can_answer_questions(request: Request) -> bool:
 def _wants_detached(request: Request) -> bool:
     prefer = request_headers(request.scope).get(b"prefer", b"").lower()
     return b"respond-async" in prefer or (request.scope["query_string"] != b"" and bool_param(request, "detach"))
+
+
+def _wants_dry_run(request: Request) -> bool:
+    return request.scope["query_string"] != b"" and bool_param(request, "dry_run")

@@ -28,6 +28,7 @@ from paddock.api.plugins.knobs import KnobRoutes
 from paddock.api.plugins.lifecycle import ActivationRoutes, VersionRoutes
 from paddock.api.plugins.management import PluginManagementRoutes
 from paddock.api.plugins.plugins import PluginRoutes
+from paddock.api.plugins.trials import TrialRoutes
 from paddock.api.policy import PolicyRoutes
 from paddock.api.secrets import SecretRoutes
 from paddock.api.session import SessionRoutes
@@ -52,6 +53,7 @@ def api_routes(
         *VersionRoutes(host).endpoints(),
         *PluginManagementRoutes(host).endpoints(),
         *InstallRoutes(host, shutdown.closing).endpoints(),
+        *TrialRoutes(host).endpoints(),
         *ConfigurationRoutes(host).endpoints(),
         *KnobRoutes(host).endpoints(),
         *DefinitionRoutes(host).endpoints(),

@@ -32,7 +32,7 @@ def require_may_answer(approval: Approval, answerer: Answerer) -> None:
         raise _denied(
             approval,
             f"{by.id} is not a person, and only people can answer approval requests",
-            "ask a person to answer it",
+            f"{' or '.join(approval.answerable_by) or 'a person'} answers it, signed in",
         )
     if approval.kind in (ApprovalRequestKind.CONFIRMATION, ApprovalRequestKind.CONSENT):
         if by.id != approval.for_person:
@@ -41,6 +41,15 @@ def require_may_answer(approval: Approval, answerer: Answerer) -> None:
         _require_approver(approval, answerer)
     if any(answer.by == by.id for answer in approval.answers):
         raise Conflict(f"{by.id} has answered {approval.id} already", code="approval.answered_before")
+
+
+def may_answer(approval: Approval, answerer: Answerer) -> bool:
+    """Return whether an answer of this principal would count."""
+    try:
+        require_may_answer(approval, answerer)
+    except (Conflict, Denied):
+        return False
+    return True
 
 
 def _require_approver(approval: Approval, answerer: Answerer) -> None:
@@ -103,5 +112,5 @@ def can_see(approval: Approval, by: Principal) -> bool:
 
 
 def can_see_standing(standing: StandingApproval, by: Principal) -> bool:
-    """Return whether a principal may see and revoke a standing approval: its holder, and operators of the tenant."""
-    return OPERATOR in by.roles or standing.holder == by.id
+    """Return whether a principal may see and revoke a standing approval: its holder, its giver, and operators."""
+    return OPERATOR in by.roles or by.id in (standing.holder, standing.given_by)

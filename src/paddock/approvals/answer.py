@@ -1,15 +1,26 @@
-"""Answers to approval requests: one denial ends a request; approval needs as many people as its quorum."""
+"""Answers to approval requests: one denial ends a request; approval needs as many people as its quorum.
+
+Only a confirmation can be remembered. Its standing approval also answers the requests that wait already and that it
+covers, in the same transaction.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from paddock.approvals import standing_approval, store
-from paddock.approvals.access import Answerer, require_may_answer, require_open
+from paddock.approvals.access import Answerer, may_answer, require_may_answer, require_open
 from paddock.approvals.consume import end_request, require_unexpired
-from paddock.approvals.model import Approval, ApprovalAnswer, ApprovalReach, ApprovalScope, ApprovalState
+from paddock.approvals.model import (
+    Approval,
+    ApprovalAnswer,
+    ApprovalReach,
+    ApprovalRequestKind,
+    ApprovalScope,
+    ApprovalState,
+)
 from paddock.approvals.request import replace_request
 from paddock.approvals.standing_approval import StandingApproval
 from paddock.approvals.store import ApprovalTransaction
@@ -45,30 +56,32 @@ def approve(
     approval_id: str,
     answerer: Answerer,
     comment: str,
-    remember: RememberChoice,
+    remember: RememberChoice | None,
     payload: Mapping[str, Any] | None,
 ) -> Approval:
     """Approve a request. See `Approvals.approve`."""
     comment = printable(comment, MAX_COMMENT_CHARS)
     approval = _load_answerable(unit, approval_id, answerer)
-    _require_rememberable(approval, remember)
+    choice = remember or _default_choice(approval)
+    _require_rememberable(approval, choice)
     if payload is not None and hash_of(payload) != approval.binding.payload_hash:
         if approval.binding.four_eyes:
             # Editing the parameters makes the editor a requester, who cannot be the one to approve.
-            _require_once(approval, remember)
             return _approve_edited(unit, approval, answerer.by, comment, payload)
         approval = _approve_edited(unit, approval, answerer.by, comment, payload)
     answer = ApprovalAnswer(
-        answerer.by.id, True, unit.now, comment, answerer.through, scope=remember.scope, reach=remember.reach
+        answerer.by.id, True, unit.now, comment, answerer.through, scope=choice.scope, reach=choice.reach
     )
     store.insert_answer(unit.tx, approval.id, answer)
     approval = store.find_request(unit.tx, unit.tenant, approval.id)
     if not approval.still_needed:
         store.set_state(unit.tx, approval, ApprovalState.APPROVED, at=unit.now)
-        choice = narrowest_choice(approval)
-        if choice.scope != "once":
-            _create_standing(unit, approval, answerer, choice)
-    return _record_answer(unit, approval, answer)
+    if choice.scope == "once":
+        return _record_answer(unit, approval, answer)
+    standing = _create_standing(unit, approval, answerer, choice)  # a confirmation takes one person
+    approved = _record_answer(unit, approval, answer)
+    _approve_covered(unit, standing, answerer, replace(answer, comment="", standing=standing.id))
+    return approved
 
 
 def deny(unit: ApprovalTransaction, approval_id: str, answerer: Answerer, comment: str) -> Approval:
@@ -112,15 +125,6 @@ def revoke_standing(unit: ApprovalTransaction, standing_id: str, answerer: Answe
     return previous
 
 
-def narrowest_choice(approval: Approval) -> RememberChoice:
-    """Return the narrowest choice of all approvers: a remembered approval needs as many people as a single one."""
-    approvals = [answer for answer in approval.answers if answer.approved]
-    return RememberChoice(
-        SCOPES[min(SCOPES.index(answer.scope) for answer in approvals)],
-        REACHES[min(REACHES.index(answer.reach) for answer in approvals)],
-    )
-
-
 def _load_answerable(unit: ApprovalTransaction, approval_id: str, answerer: Answerer) -> Approval:
     approval = _load_undecided(unit, approval_id)
     require_may_answer(approval, answerer)
@@ -145,34 +149,29 @@ def _approve_edited(
     return edited
 
 
-def _require_once(approval: Approval, remember: RememberChoice) -> None:
-    if remember.scope != "once":
-        raise Denied(
-            "the person who changes the parameters becomes the requester, so another person has to approve them first",
-            code="approval.not_rememberable",
-            hint="change them without a standing approval",
-            details={"approval": approval.id},
-        )
+def _default_choice(approval: Approval) -> RememberChoice:
+    """Return the choice of an approver who does not say: what a rule has confirmed once is asked once."""
+    return RememberChoice("once" if approval.remember_limit == "never" else "always")
 
 
 def _require_rememberable(approval: Approval, remember: RememberChoice) -> None:
-    allowed = _ALLOWED_REACHES[approval.remember]
+    allowed = _ALLOWED_REACHES[approval.remember_limit]
     if remember.scope != "once" and remember.reach not in allowed:
-        raise Denied(
-            "a standing approval can cover this tool only" if allowed else "the rule allows no standing approval",
-            code="approval.not_rememberable",
-            hint="approve the tool alone, without the scope plugin"
-            if allowed
-            else "approve it once; the rule decides which standing approvals are possible",
-            details={"approval": approval.id},
-        )
+        if allowed:
+            message, hint = "a standing approval can cover this tool only", "approve the tool alone, not the plugin"
+        elif approval.kind is ApprovalRequestKind.CONFIRMATION:
+            message, hint = "the rule allows no standing approval", "approve it once; the rule asks for every call"
+        else:
+            message = f"a request of kind {approval.kind} is approved for exactly this call, never for others"
+            hint = "approve it once; only a confirmation can last"
+        raise Denied(message, code="approval.not_rememberable", hint=hint, details={"approval": approval.id})
     if remember.scope == "session" and not approval.context.get("session"):
         raise CallerError("this call belongs to no session", code="approval.no_session", hint="use once or always")
 
 
 def _create_standing(
     unit: ApprovalTransaction, approval: Approval, answerer: Answerer, remember: RememberChoice
-) -> None:
+) -> StandingApproval:
     subject, for_whole_plugin = approval.binding.subject, remember.reach == "plugin"
     created = StandingApproval(
         id=unit.new_id("sta"),
@@ -203,6 +202,23 @@ def _create_standing(
             operator=created.operator,
         )
     )
+    return created
+
+
+def _approve_covered(
+    unit: ApprovalTransaction, standing: StandingApproval, answerer: Answerer, answer: ApprovalAnswer
+) -> None:
+    """Approve the waiting requests that a new standing approval covers: their calls would not be asked about now."""
+    for waiting in store.list_pending_of(unit.tx, unit.tenant, standing.holder, standing.plugin):
+        if (
+            waiting.remember_limit != "never"
+            and waiting.binding.expires_at > unit.now
+            and standing.covers(waiting.binding.subject, waiting.binding.requester, waiting.context.get("session"))
+            and may_answer(waiting, answerer)
+        ):
+            store.insert_answer(unit.tx, waiting.id, answer)
+            store.set_state(unit.tx, waiting, ApprovalState.APPROVED, at=unit.now)
+            _record_answer(unit, waiting, answer)
 
 
 def _record_answer(unit: ApprovalTransaction, approval: Approval, answer: ApprovalAnswer) -> Approval:
@@ -218,6 +234,7 @@ def _record_answer(unit: ApprovalTransaction, approval: Approval, answer: Approv
             comment=answer.comment,
             state=updated.state.value,
             operator=answer.operator,
+            standing=answer.standing,
         )
     )
     return updated

@@ -133,6 +133,7 @@ class ApprovalAnswer:
     Attributes:
         operator: The operator who passed it on, if the person did not answer in person.
         scope, reach: How far they want an approval to be remembered; see `RememberChoice`.
+        standing: The standing approval that answered it, if the request waited when that was given.
     """
 
     by: str
@@ -142,6 +143,7 @@ class ApprovalAnswer:
     operator: str | None = None
     scope: ApprovalScope = "once"
     reach: ApprovalReach = "tool"
+    standing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class Approval:
         for_person: The person the call is for; empty if there is none.
         reason: Why approval is required, for approvers.
         public_reason: The reason for the requester, if a rule withholds its text from them; empty: the reason itself.
-        remember: How far an approval may be remembered: `never`, `tool` or `plugin`.
+        remember: How far the rules let a confirmation be remembered; see `remember_limit`.
         ended_why: Why it ended without being used.
         replaces: The request that this one replaced, with an edited payload.
     """
@@ -182,6 +184,17 @@ class Approval:
     def caller_reason(self) -> str:
         """Why approval is required, for the requester."""
         return self.public_reason or self.reason
+
+    @property
+    def answerable_by(self) -> tuple[str, ...]:
+        """Who can answer: the person the call is for, or any principal that matches one of the approvers."""
+        personal = self.kind in (ApprovalRequestKind.CONFIRMATION, ApprovalRequestKind.CONSENT)
+        return (self.for_person,) if personal else self.binding.approvers
+
+    @property
+    def remember_limit(self) -> str:
+        """How far an approval may be remembered: `never`, `tool` or `plugin`. Only a confirmation outlasts its call."""
+        return self.remember if self.kind is ApprovalRequestKind.CONFIRMATION else "never"
 
     @property
     def still_needed(self) -> int:

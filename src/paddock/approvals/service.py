@@ -53,8 +53,12 @@ class Approvals:
 
     async def standing_for(self, subject: ApprovedAction, holder: str, session: str | None) -> StandingApproval | None:
         """Find a standing approval that covers this action; None if there is none."""
-        candidates = await self._database.read(lambda tx: standing_approval.list_standing(tx, subject.tenant, holder))
-        return next((candidate for candidate in candidates if candidate.covers(subject, holder, session)), None)
+        return await self._database.read(lambda tx: standing_approval.find_covering(tx, subject, holder, session))
+
+    def is_covered(self, tx: Transaction, request: ApprovalRequest) -> bool:
+        """Return whether a standing approval covers this request, in the transaction that would create it."""
+        session = request.context.get("session")
+        return standing_approval.find_covering(tx, request.subject, request.requester, session) is not None
 
     async def ask(
         self, request: ApprovalRequest, also: Callable[[Transaction], None] | None = None
@@ -157,6 +161,10 @@ class Approvals:
         tenant = approval.binding.subject.tenant
         return await self._database.read(lambda tx: standing_approval.find_created_by(tx, tenant, approval.id))
 
+    async def list_answered_by(self, tenant: str, standing_id: str) -> list[Approval]:
+        """List the requests that waited when a standing approval was given, and that it answered."""
+        return await self._database.read(lambda tx: store.list_answered_by(tx, tenant, standing_id))
+
     # --- answers ------------------------------------------------------------------------------------------------------
 
     async def approve(
@@ -170,7 +178,7 @@ class Approvals:
         remember: RememberChoice | None = None,
         payload: Mapping[str, Any] | None = None,
     ) -> Approval:
-        """Approve a request.
+        """Approve a request. A standing approval also answers what waits already and is covered by it.
 
         Args:
             tenant: The tenant.
@@ -178,7 +186,8 @@ class Approvals:
             by: The approver.
             through: The operator who passes the answer on, as in `local:root`, if not given in person.
             comment: Stored with the answer.
-            remember: How far the approval is to be remembered.
+            remember: How far the approval is to be remembered; by default a confirmation is remembered for its tool if
+                the rules allow it, and nothing else is.
             payload: Edited parameters: they are approved in a request that replaces this one. If four eyes are
                 required, the new request still needs the approval of another person.
 
@@ -190,10 +199,9 @@ class Approvals:
             Denied: the principal may not answer it, or it may not be remembered that far.
             Conflict: it has ended, or the principal has already answered.
         """
-        choice = remember or RememberChoice()
         return await self._write(
             tenant,
-            lambda unit: answer.approve(unit, approval_id, Answerer(by, through), comment, choice, payload),
+            lambda unit: answer.approve(unit, approval_id, Answerer(by, through), comment, remember, payload),
         )
 
     async def deny(

@@ -1,4 +1,4 @@
-"""Standing approvals: approvals that hold for more than one call, as long as nothing about the callable changes.
+"""Standing approvals: confirmations that hold for more than one call, as long as nothing about the callable changes.
 
 One is for its holder, for one callable or a whole plugin, and for one session or until it is revoked. A change of the
 plugin's files, of the callable's definition, of its effects or of a rule that asked makes it void, because it no longer
@@ -165,6 +165,14 @@ def list_standing(
         (tenant, holder or "", holder or ""),
     )
     return [_standing_from_row(row) for row in rows]
+
+
+def find_covering(
+    tx: Transaction, subject: ApprovedAction, holder: str, session: str | None
+) -> StandingApproval | None:
+    """Return a standing approval in force that covers this action of a holder; None if there is none."""
+    held = list_standing(tx, subject.tenant, holder)
+    return next((standing for standing in held if standing.covers(subject, holder, session)), None)
 
 
 def list_held_by(tx: Transaction, tenant: str, holders: Collection[str]) -> list[StandingApproval]:

@@ -176,6 +176,26 @@ def open_for_call(tx: Transaction, tenant: str, call: str) -> list[Approval]:
     return [_request_from_row(row, ()) for row in rows]
 
 
+def list_pending_of(tx: Transaction, tenant: str, requester: str, plugin: str) -> list[Approval]:
+    """Return the pending requests of one requester for one plugin, oldest first."""
+    rows = tx.all(
+        f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608
+        " WHERE tenant = ? AND state = ? AND requester = ? AND plugin = ? ORDER BY created_at, id",
+        (tenant, ApprovalState.PENDING.value, requester, plugin),
+    )
+    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
+
+
+def list_answered_by(tx: Transaction, tenant: str, standing_id: str) -> list[Approval]:
+    """Return the requests that waited when a standing approval was given, and that it answered; oldest first."""
+    rows = tx.all(
+        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ?"  # noqa: S608
+        " AND id IN (SELECT approval FROM approval_answers WHERE standing = ?) ORDER BY created_at, id",
+        (tenant, standing_id),
+    )
+    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
+
+
 def find_replacement(tx: Transaction, approval: Approval) -> str | None:
     """Return the id of the request that replaced this one, if any."""
     row = tx.one(
@@ -192,8 +212,8 @@ def insert_answer(tx: Transaction, approval_id: str, answer: ApprovalAnswer) -> 
         Conflict: they have already answered.
     """
     inserted = tx.execute(
-        "INSERT INTO approval_answers (approval, who, approved, at, comment, operator, scope, reach)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (approval, who) DO NOTHING",
+        "INSERT INTO approval_answers (approval, who, approved, at, comment, operator, scope, reach, standing)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (approval, who) DO NOTHING",
         (
             approval_id,
             answer.by,
@@ -203,6 +223,7 @@ def insert_answer(tx: Transaction, approval_id: str, answer: ApprovalAnswer) -> 
             answer.operator,
             answer.scope,
             answer.reach,
+            answer.standing,
         ),
     )
     if not inserted:
@@ -261,7 +282,7 @@ def hash_token(token: str) -> str:
 
 def _load_answers(tx: Transaction, approval_id: str) -> tuple[ApprovalAnswer, ...]:
     rows = tx.all(
-        "SELECT who, approved, at, comment, operator, scope, reach FROM approval_answers"
+        "SELECT who, approved, at, comment, operator, scope, reach, standing FROM approval_answers"
         " WHERE approval = ? ORDER BY at, who",
         (approval_id,),
     )

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TypeAlias
 
+from paddock.plugins.package.from_directory import development_packages
 from paddock.plugins.package.rules import DEFAULT_LIMITS, is_excluded
 
 POLL_INTERVAL_S = 0.1
@@ -29,11 +30,14 @@ FileStamps: TypeAlias = dict[str, tuple[int, int, int]]
 def scan_folder(folder: Path, max_files: int = DEFAULT_LIMITS.files) -> FileStamps:
     """Return the files that a package of this folder would contain, up to a maximum. Blocks."""
     stamps: FileStamps = {}
+    left_out = development_packages(folder)
+    skip = len(str(folder)) + 1
     pending = [str(folder)]
     while pending and len(stamps) < max_files:
         with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
             for entry in entries:
-                if is_excluded(entry.name):
+                path = entry.path[skip:]
+                if is_excluded(path) or path in left_out:
                     continue
                 # A file that vanished meanwhile is treated as never seen.
                 with contextlib.suppress(OSError):

@@ -58,8 +58,20 @@ class CageHandle(Protocol):
         """
         ...
 
+    def limit_inotify(self) -> None:
+        """Limit how many file watches the plugin can take from others of the same user. Called while it waits.
+
+        Raises:
+            OSError: The limits could not be set; the plugin must not run.
+        """
+        ...
+
     def release(self) -> None:
         """Let the plugin run. Called once, when it waits."""
+        ...
+
+    def take_listener(self) -> int | None:
+        """The seccomp listener of a learning cage, once the plugin waits; the caller owns it. None in all others."""
         ...
 
     def kill(self) -> None:

@@ -5,12 +5,14 @@ Failed system calls raise OSError, as Python's own do. Only the warden calls the
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
 import os
 import select
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -36,6 +38,9 @@ _PIDFD_GET_INFO = 0xC000_0000 | _PIDFD_INFO_SIZE << 16 | 0xFF0B
 _PR_SET_CHILD_SUBREAPER = 36
 # The same numbers on x86_64 and aarch64.
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
+
+_SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}
+_JOIN_SESSION_KEYRING = 1
 
 FULL_UID_MAP = ["0", "0", "4294967295"]
 
@@ -142,6 +147,46 @@ def create_mapped_userns(uid_map: str, gid_map: str) -> int:
         for descriptor in (ready[0], *go):
             os.close(descriptor)
         os.waitpid(child, 0)
+
+
+def limit_in_user_namespace(pid: int, limits: Mapping[str, int]) -> None:
+    """Set limits of a process's user namespace, by the names of their sysctls; those that the kernel lacks are left.
+
+    Only a process inside can set them, and entering cannot be undone, so a forked child does it.
+
+    Raises:
+        OSError: They could not be set.
+    """
+    result, child_end = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        try:
+            enter_namespace(os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC))
+            for name, value in limits.items():
+                with contextlib.suppress(FileNotFoundError):
+                    Path(f"/proc/sys/user/{name}").write_text(str(value))
+            os.write(child_end, b"0")
+        except OSError as error:
+            os.write(child_end, str(error.errno or errno.EIO).encode())
+        finally:
+            os._exit(0)
+    os.close(child_end)
+    try:
+        number = int(os.read(result, 16) or errno.EIO)
+    finally:
+        os.close(result)
+        with contextlib.suppress(ChildProcessError):  # the reaper of orphans may have been quicker
+            os.waitpid(child, 0)
+    if number:
+        raise OSError(number, os.strerror(number), "the limits of a user namespace")
+
+
+def leave_session_keyring() -> None:
+    """Leave the session keyring of the daemon for an empty one, which all cages inherit.
+
+    Nothing depends on it: cages see no keys and may not use them. A kernel or container without keyrings has none.
+    """
+    _libc.syscall(_SYS_KEYCTL[os.uname().machine], _JOIN_SESSION_KEYRING, None)
 
 
 def exit_status_of(process: int) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from paddock.net.egress import EgressGrant
 
@@ -60,6 +60,30 @@ class PythonScript:
 
 
 @dataclass(frozen=True, slots=True)
+class StandIn:
+    """Something empty and read-only in place of a file of the host that the plugin looked for and may not see.
+
+    A program does nothing and succeeds.
+    """
+
+    path: str
+    kind: Literal["directory", "file", "program"]
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """Makes a cage a learning cage: it allows nothing more, and what the plugin tries is observed.
+
+    Attributes:
+        stand_ins: Shown to the plugin, so that it goes on and its next need can be seen.
+        network: Whether each name and address leads to the egress proxy, which refuses and records what is not granted.
+    """
+
+    stand_ins: tuple[StandIn, ...] = ()
+    network: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class CageSpec:
     """One cage and the program in it."""
 
@@ -80,6 +104,7 @@ class CageSpec:
     python: PythonScript | None = None
     artifacts: bool = False  # whether the plugin gets two more pipes, for artifacts
     tenant: str = "default"  # for records
+    learning: Learning | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The spec as JSON data, for the socket between the daemon and the warden."""
@@ -104,6 +129,11 @@ class CageSpec:
             },
             "artifacts": self.artifacts,
             "tenant": self.tenant,
+            "learning": self.learning
+            and {
+                "stand_ins": [[one.path, one.kind] for one in self.learning.stand_ins],
+                "network": self.learning.network,
+            },
         }
 
     @classmethod
@@ -113,7 +143,7 @@ class CageSpec:
         Raises:
             KeyError, TypeError: The data is no spec.
         """
-        python = data["python"]
+        python, learning = data["python"], data["learning"]
         return cls(
             cage_id=data["cage_id"],
             plugin=data["plugin"],
@@ -130,6 +160,7 @@ class CageSpec:
             python=python and PythonScript(python["interpreter"], python["script"], tuple(python["arguments"])),
             artifacts=data["artifacts"],
             tenant=data["tenant"],
+            learning=learning and Learning(tuple(StandIn(*one) for one in learning["stand_ins"]), learning["network"]),
         )
 
 

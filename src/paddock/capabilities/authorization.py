@@ -21,7 +21,7 @@ _MAX_CACHED_REQUESTS = 10_000
 # Effects that always, or about as often as not, mean an outbound request.
 _EXTERNAL_EFFECTS = (Effect.EXTERNAL_CALL, Effect.EXTERNAL_SEND, Effect.WEBHOOK_EMIT, Effect.FINAL_WRITE)
 
-_RequestKey: TypeAlias = tuple[PolicyPrincipal, str, bool, frozenset[str] | None, frozenset[str] | None]
+_RequestKey: TypeAlias = tuple[PolicyPrincipal, str, bool, bool, frozenset[str] | None, frozenset[str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class PolicyCheck:
 
         Called thousands of times a second, so it must not wait for anything.
         """
-        cache_key = (request.principal, method.name, granted, request.effects, request.process_effects)
+        cache_key = (request.principal, method.name, method.defines, granted, request.effects, request.process_effects)
         policy_request = self._cache.get(cache_key)
         if policy_request is None:
             effects = _external_effects(request) if method.name == "http.send" else None

@@ -78,7 +78,7 @@ class CapabilityDispatcher:
                 The denial is recorded.
             PaddockError: the service could not serve it, and says why.
         """
-        capability_method = effective_method(find_method(request.manifest, method), params)
+        capability_method = effective_method(request.manifest, find_method(request.manifest, method), params)
         granted = _is_granted(request, capability_method)
         decision = self._authorizer.decide(request, capability_method, granted=granted)
         try:
@@ -86,7 +86,7 @@ class CapabilityDispatcher:
                 raise _denied_error(request, capability_method, decision)
             if capability_method.name != _UNFENCED_METHOD:
                 await self._fences.require(request)
-            self._usage.record(request, capability_method.name)
+            self._usage.record(request, capability_method.recorded_name)
             return await self._handlers[capability_method.name](request, params)
         except Denied as denied:
             self._denials.record(request, capability_method.name, denied, decision)

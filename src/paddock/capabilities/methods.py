@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -10,6 +11,7 @@ from paddock.core.errors import NotFound
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, HostService, StorageAccess
 from paddock.manifest.model import Dialect, Manifest
+from paddock.manifest.permissions import PASSIVE_KINDS
 
 _READ, _WRITE = StorageAccess("read"), StorageAccess("write")
 _VALUES, _CACHE, _ARTIFACTS = HostService("storage"), HostService("cache"), HostService("artifacts")
@@ -56,6 +58,16 @@ READ_METHODS = frozenset(
         "http.fetch",
     }
 )
+# The name is followed by `(`, `ON` or `USING`: `CREATE TABLE … AS SELECT` would copy rows. SQLite itself refuses a
+# second statement behind the first.
+_DEFINITION = re.compile(
+    r"""\s*CREATE\s+(?:
+        TABLE\s+IF\s+NOT\s+EXISTS\s+{name}\s*\(
+        | (?:UNIQUE\s+)?INDEX\s+IF\s+NOT\s+EXISTS\s+{name}\s+ON\s
+        | VIRTUAL\s+TABLE\s+IF\s+NOT\s+EXISTS\s+{name}\s+USING\s
+    )""".format(name=r"(?:[A-Za-z_][A-Za-z0-9_]*|\"[A-Za-z0-9_ -]+\")"),
+    re.IGNORECASE | re.VERBOSE,
+)
 SAFE_HTTP_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """HTTP methods that change nothing on the server."""
 
@@ -66,16 +78,23 @@ class CapabilityMethod:
 
     name: str  # family.operation, as in REQUIRED_CAPABILITIES
     needs: Capability | None
+    defines: bool = False  # makes an empty table, where there is none: that changes no data
 
     @property
     def family(self) -> str:
         return self.name.partition(".")[0]
 
     @property
+    def recorded_name(self) -> str:
+        """The name in records of what a call used; a definition is no write there either."""
+        return "storage.define" if self.defines else self.name
+
+    @property
     def writes(self) -> bool:
-        return self.name not in READ_METHODS
+        return self.name not in READ_METHODS and not self.defines
 
 
+_DEFINE = CapabilityMethod("storage.exec", _WRITE, defines=True)
 _METHODS = {name: CapabilityMethod(name, needs) for name, needs in REQUIRED_CAPABILITIES.items()}
 
 
@@ -101,8 +120,14 @@ def find_method(manifest: Manifest, wire_name: str) -> CapabilityMethod:
     return method
 
 
-def effective_method(method: CapabilityMethod, params: Mapping[str, Any]) -> CapabilityMethod:
-    """Return the method to authorize: `http.fetch` with an unsafe HTTP method is `http.send`."""
+def effective_method(manifest: Manifest, method: CapabilityMethod, params: Mapping[str, Any]) -> CapabilityMethod:
+    """Return the method to authorize, as it follows from the parameters.
+
+    `http.fetch` with an unsafe HTTP method is `http.send`. `storage.exec` of a definition writes nothing, except for
+    kinds that may not even define.
+    """
+    if method.name == "storage.exec" and manifest.kind not in PASSIVE_KINDS:
+        return _DEFINE if _DEFINITION.match(str(params.get("sql", ""))) else method
     if method.name == "http.fetch" and http_method(params) not in SAFE_HTTP_METHODS:
         return _METHODS["http.send"]
     return method

@@ -30,7 +30,7 @@ COMMANDS = {
     ),
     "mcp": LazyCommand("paddock.cli.commands.mcp:mcp", "Run an MCP server on stdin and stdout, for an MCP client."),
     "import": LazyCommand(
-        "paddock.cli.commands.import_servers:import_", "Import MCP servers from the settings of another client."
+        "paddock.cli.commands.mcp_import.command:import_", "Import MCP servers from the settings of another client."
     ),
     "key": LazyCommand("paddock.cli.commands.key:app", "Create signing keys, and manage the keys that are trusted."),
     "login": LazyCommand("paddock.cli.commands.identity.login:login", "Print a one-time sign-in link for the console."),
@@ -60,6 +60,8 @@ COMMANDS = {
     "doctor": LazyCommand(
         "paddock.cli.commands.doctor:doctor", "Check this machine, and print a command to fix each problem."
     ),
+    "backup": LazyCommand("paddock.cli.commands.backup:backup", "Write the whole home into one file."),
+    "restore": LazyCommand("paddock.cli.commands.backup:restore", "Restore a home from a backup."),
     "demo": LazyCommand("paddock.demo.command:demo", "Run a demo host with the example plugins."),
 }
 

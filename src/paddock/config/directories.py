@@ -119,6 +119,18 @@ def find_directories(environ: Mapping[str, str], home: Path) -> Directories:
     )
 
 
+_XDG_VARIABLES = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
+
+
+def directory_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that decide about our directories, for a program that another one starts.
+
+    MCP clients, for example, pass on only a few of their variables.
+    """
+    names = ("PADDOCK_HOME",) if environ.get("PADDOCK_HOME") else _XDG_VARIABLES
+    return {name: environ[name] for name in names if Path(environ.get(name, "")).is_absolute()}
+
+
 def create_directories(directories: Directories) -> None:
     """Create every directory, private to its owner, and refuse directories that others can change.
 

@@ -1,4 +1,4 @@
-"""Settings of the host's own data: artifacts, effects, secrets, store, policy, events, log, telemetry."""
+"""Settings of the host's own data: artifacts, effects, secrets, store, policy, events, ledger, log, telemetry."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from paddock.config.validators import (
     check_uri,
     check_web_address,
 )
+from paddock.net.anchor_address import check_anchor_addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,35 @@ class EventSettings:
         "`127.0.0.1:5678`, `10.0.0.0/8`. Other private addresses are refused, whatever host name resolves to them.",
         kind=SettingKind.NAMES,
         check=check_private_networks,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSettings:
+    """Where the ledger's checkpoints are sent: see the guide on the ledger."""
+
+    anchors: tuple[str, ...] = setting(
+        (),
+        "Places outside this machine that a daemon sends the newest checkpoints to: `file:///mnt/disk/anchors.jsonl`, "
+        "`https://…` (a webhook), `git+ssh://…#branch`, `git+https://…`, `git+file:///…`, or `rfc3161+https://…` (a "
+        "time stamping authority).",
+        kind=SettingKind.WORDS,
+        sensitive=True,
+        check=check_anchor_addresses,
+    )
+    anchor_interval_s: float = setting(
+        3600.0,
+        "How long after one sending the next is due, in seconds, if there are new checkpoints.",
+        kind=SettingKind.NUMBER,
+        minimum=1,
+        maximum=31_536_000,
+    )
+    time_stamp_authorities: str | None = setting(
+        None,
+        "A file with the certificates of time stamping authorities, as PEM; an absolute path. Unset: signatures of "
+        "time stamps are not checked, only that they are over the checkpoints.",
+        kind=SettingKind.TEXT,
+        check=check_directory,
     )
 
 

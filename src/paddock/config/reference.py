@@ -24,7 +24,8 @@ anyone can write a repository, it may only make the settings marked *lower* or *
 say, it takes nothing from the environment, and nothing else. A project's file with a mistake is ignored as a whole,
 with a warning.
 
-**Nothing leaves the machine by itself.** Paddock sends no telemetry, and events to no webhook but yours.
+**Nothing leaves the machine by itself.** Paddock sends no telemetry, events to no webhook but yours,
+and checkpoints of the ledger to no anchor but yours.
 
 **Not a setting:** with `PADDOCK_DEBUG=1` in the environment, a command that fails unexpectedly also prints a
 traceback, and every command prints what a host would write into a daemon's log.

@@ -17,6 +17,7 @@ from paddock.config.host_settings import (
     ArtifactSettings,
     EffectSettings,
     EventSettings,
+    LedgerSettings,
     LogSettings,
     PolicySettings,
     SecretSettings,
@@ -56,6 +57,7 @@ class Settings:
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     oidc: OidcSettings = field(default_factory=OidcSettings)
     events: EventSettings = field(default_factory=EventSettings)
+    ledger: LedgerSettings = field(default_factory=LedgerSettings)
     log: LogSettings = field(default_factory=LogSettings)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 

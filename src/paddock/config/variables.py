@@ -16,6 +16,9 @@ from paddock.core.secret import SECRET_NAME_PATTERN
 
 SECRET_PREFIX = "secret:"  # noqa: S105 - how a name begins, and no password
 """The prefix that marks a secret among variable names, which cannot contain a colon."""
+SECRET_UNSET = "config.secret_unset"  # noqa: S105 - an error code
+VARIABLE_UNSET = "config.variable_unset"
+"""The codes of a secret and of a variable that is not set; the second is also that of the configuration as a whole."""
 
 _REFERENCE = re.compile(rf"\$\$\{{|\$\{{([A-Za-z_][A-Za-z0-9_]*|secret:{SECRET_NAME_PATTERN})\}}|\$\{{")
 
@@ -87,6 +90,6 @@ def _reference_problem(name: str | None, path: str, line: int | None) -> Problem
     if name.startswith(SECRET_PREFIX):
         secret = name.removeprefix(SECRET_PREFIX)
         action = Action.of("secret.set", name=secret)
-        return Problem(path, f"the secret {secret} is not set", "", "config.secret_unset", line, action)
+        return Problem(path, f"the secret {secret} is not set", "", SECRET_UNSET, line, action)
     hint = f"export {name}=…"
-    return Problem(path, f"the environment variable {name} is not set", hint, "config.variable_unset", line)
+    return Problem(path, f"the environment variable {name} is not set", hint, VARIABLE_UNSET, line)

@@ -10,12 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from paddock.console.static_files import static_url
 from paddock.console.text.action_text import action_link, next_step
 from paddock.console.text.principal_text import (
+    approval_scope_text,
     approval_state_severity,
     approval_state_text,
     capitalize_first,
@@ -24,6 +26,8 @@ from paddock.console.text.principal_text import (
     requester_name,
 )
 
+KEY_LABELS: Final = "key_labels"
+"""The template value with the labels of API keys by principal, for pages that name callers."""
 _TEMPLATE_DIR: Final = Path(__file__).parent / "templates"
 _CALL_SEVERITIES: Final = {
     "succeeded": "good",
@@ -59,9 +63,10 @@ def _environment() -> Environment:
         "mood": call_severity,
     }
     filters |= {
-        "who": principal_name,
-        "asker": requester_name,
+        "who": _principal_filter,
+        "asker": _requester_filter,
         "asked_words": approval_state_text,
+        "lasting": approval_scope_text,
         "asked_mood": approval_state_severity,
     }
     filters |= {
@@ -73,6 +78,16 @@ def _environment() -> Environment:
     environment.filters.update(filters)
     environment.globals["static"] = static_url
     return environment
+
+
+@pass_context
+def _principal_filter(context: Context, principal: str) -> str:
+    return principal_name(principal, context.get(KEY_LABELS, {}))
+
+
+@pass_context
+def _requester_filter(context: Context, request: Mapping[str, Any]) -> str:
+    return requester_name(request, context.get(KEY_LABELS, {}))
 
 
 def time_element(at: str | None) -> Markup:

@@ -121,7 +121,10 @@ class CallContext:
     call: CallId | None = None
     """For a call with an effect: its id, passed on to the receivers of requests made for it."""
     background: bool = False
-    """Nobody waits for it: the host makes it to recover an effect, or goes on with it after a restart."""
+    """Nobody waits for it: its caller detached from it, a schedule or a feed makes it, the host makes it to recover an
+    effect, or goes on with it after a restart."""
+    dry_run: bool = False
+    """Only what would happen is asked for."""
     policy: PolicySnapshot | None = None
     so_far: OperatorProgress | None = None
     """For a call that was made before, whose operator was still working then."""

@@ -6,6 +6,7 @@ A command without a daemon uses the API alone, in its own process, and must not 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
@@ -17,6 +18,7 @@ from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.host.host import Host
 from paddock.web.app import Shutdown, WebApp
+from paddock.web.daemon_address import find_console
 from paddock.web.request_context import call_context
 from paddock.web.security.allowed_hosts import allowed_hosts_from
 from paddock.web.security.authenticate import unauthenticated_error
@@ -45,7 +47,8 @@ def build_application(host: Host, clock: Clock, random: Random) -> Application:
     from paddock.mcp_server.server import McpServer
 
     shutdown = Shutdown()
-    mcp = McpServer(host, McpRequestAuthenticator(host), clock)
+    find_daemon_console = partial(find_console, host.directories, host.settings.http, has_daemon=True)
+    mcp = McpServer(host, McpRequestAuthenticator(host), clock, find_daemon_console)
     oidc = None
     if host.settings.oidc.issuer is not None:
         from paddock.web.oidc.setup import build_oidc  # imported lazily: most hosts have no provider and start faster

@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from paddock.config.directories import create_directories, find_directories, user_name
+from paddock.config.directories import Directories, create_directories, find_directories, user_name
+from paddock.config.load import load_settings
 from paddock.config.project_file import working_directory
 from paddock.config.web_settings import OFF
 from paddock.core.clock import SystemClock, SystemRandom
@@ -36,6 +37,7 @@ from paddock.web.server.unix_socket import claim_socket, serve_unix_socket
 
 EmitDaemonEvent: TypeAlias = Callable[[dict[str, Any]], None]
 
+LOCAL_HOST = "127.0.0.1"
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PLUGIN_START_WAIT_S = 2.0  # time for plugins to start before the daemon reports ready, with or without them
 _GC_THRESHOLD = 20_000  # allocations between two collections
@@ -45,8 +47,13 @@ _PR_SET_DUMPABLE = 4  # of prctl
 log = logging.getLogger("paddock.daemon")
 
 
-async def run_daemon(emit: EmitDaemonEvent, configure_log: Callable[[str], None]) -> int:
+async def run_daemon(emit: EmitDaemonEvent, configure_log: Callable[[str], None], port: int | None = None) -> int:
     """Run the daemon until a signal. Returns the exit code: 0, or 130 if a second signal cut calls short.
+
+    Args:
+        emit: Receives the events of the daemon.
+        configure_log: Called with the level of the log, once the settings are known.
+        port: The TCP port to listen on, in place of the one in the settings.
 
     Raises:
         PaddockError: it could not start, for example because another daemon runs.
@@ -62,11 +69,21 @@ async def run_daemon(emit: EmitDaemonEvent, configure_log: Callable[[str], None]
         create_directories(directories)
         # Claim the socket before opening anything, so that a second daemon starts nothing.
         with claim_socket(socket_path(directories)):
-            async with open_host(Config(role="daemon", cwd=working_directory())) as host:
+            config = Config(role="daemon", cwd=working_directory(), flags=_listen_flags(directories, port))
+            async with open_host(config) as host:
                 configure_log(host.settings.log.level)
                 await _serve(host, emit, stop)
     emit_stopped()
     return EXIT_INTERRUPTED if scope.cancelled_caught else EXIT_OK
+
+
+def _listen_flags(directories: Directories, port: int | None) -> dict[str, object]:
+    """Return the settings that a port on the command line overrides: the host stays, and `off` is switched on."""
+    if port is None:
+        return {}
+    address = load_settings(directories, os.environ, cwd=working_directory()).settings.http.address
+    host = LOCAL_HOST if address == OFF else address.rpartition(":")[0]
+    return {"http.address": f"{host}:{port}"}
 
 
 def disable_core_dumps() -> None:

@@ -14,6 +14,8 @@ import click
 from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.output.report import print_json, print_message, print_result, styled
+from paddock.core.action import Action
+from paddock.core.errors import HostError
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -52,33 +54,39 @@ class _DemoState:
         }
 
 
-@command("demo", examples=["paddock demo", "paddock demo --port 8080 --no-browser"])
+@command("demo", examples=["paddock demo", "paddock demo --stay --port 8080 --no-browser"])
 @click.option(
     "--port", type=click.IntRange(min=0, max=65535), default=0, help="The port of the console. [default: any free port]"
 )
 @click.option("--no-browser", is_flag=True, help="Print the link instead of opening a browser.")
-@click.option("--once", is_flag=True, help="Exit when everything is ready, also on a terminal.")
+@click.option("--stay", is_flag=True, help="Run until a signal ends it, also without a terminal.")
+@click.option("--once", is_flag=True, help="Exit after the setup, also on a terminal.")
 @options.as_json
-def demo(*, port: int, no_browser: bool, once: bool, as_json: bool) -> None:
+def demo(*, port: int, no_browser: bool, stay: bool, once: bool, as_json: bool) -> None:
     """Run a demo host: the console, the example plugins, sample history, and a simulated user who requests approvals.
 
-    All data is in a temporary home, which is removed at the end. On a terminal, the demo runs until Ctrl-C.
+    All data is in a temporary home, which is removed at the end. On a terminal, and with --stay, the demo runs until
+    Ctrl-C.
     """
     from paddock.demo.daemon_process import home_environment, start_daemon
     from paddock.demo.home import temporary_home
 
+    if stay and once:
+        raise click.UsageError("choose one: --stay runs on, and --once ends after the setup")
+    stays = stay or (not (once or as_json) and sys.stdin.isatty() and sys.stdout.isatty())
     started = time.monotonic()
     with temporary_home() as home, start_daemon(home_environment(home, port), home / "serve.log") as daemon:
         state = _prepare_demo(home, daemon, started)
         if as_json:
             print_json(state.to_json())
+        if not stays:
+            print_message(f"\nThat took {state.seconds:.1f} s. The demo ends here, and removes everything.")
+            print_message("To keep it, and to open its console: paddock demo --stay")
             return
-        _print_step(f"everything is ready after {state.seconds:.1f} s")
+        _print_step(f"{len(state.running)} plugins run; ready after {state.seconds:.1f} s")
         print_message()
-        if once or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            print_message("That was all, and it is gone now. On a terminal, the demo goes on and its console opens.")
-            return
-        _print_welcome(state, opened=not no_browser and _open_browser(state.url))
+        if not as_json:
+            _print_welcome(state, opened=not no_browser and _open_browser(state.url))
         try:
             with state.robin.run_beside(state.waiting):
                 daemon.wait()
@@ -107,12 +115,17 @@ def _prepare_demo(home: Path, daemon: DemoDaemon, started: float) -> _DemoState:
     operator, client = ApiClient(UnixSocketTransport(socket)), ApiKeyClient(url, key)
     operator.post("/reconcile")
     history = make_history(client, operator)
+    running = _running_plugins(operator)
+    if not running:
+        raise HostError(
+            "no plugin runs on this machine, so there is nothing to show",
+            code="demo.nothing_runs",
+            action=Action.of("host.check"),
+        )
     _print_step(f"some history: {len(history)} calls that were allowed, approved, denied, or failed")
     robin = SimulatedUser(client, _print_step)
     waiting = robin.make_first_request()
-    return _DemoState(
-        home, link, installed, _running_plugins(operator), history, robin, waiting, time.monotonic() - started
-    )
+    return _DemoState(home, link, installed, running, history, robin, waiting, time.monotonic() - started)
 
 
 def _running_plugins(operator: ApiClient) -> list[str]:

@@ -109,6 +109,10 @@ class Authorizer(Protocol):
         ...
 
 
+_EnvironmentKey: TypeAlias = tuple[bool, bool, str | None, str | None]
+"""The fields of a `CallEnvironment`, in their order; a tuple is hashed faster."""
+
+
 class _DecisionCache(NamedTuple):
     """Decisions of one version of the policy. Building a policy request costs more than looking one up.
 
@@ -116,7 +120,7 @@ class _DecisionCache(NamedTuple):
     """
 
     policy: Policy
-    decisions: dict[tuple[CallTarget, Principal, frozenset[str], str | None, str | None, bool], Decision]
+    decisions: dict[tuple[CallTarget, Principal, frozenset[str], _EnvironmentKey], Decision]
 
 
 class PolicyAuthorizer:
@@ -161,12 +165,12 @@ class PolicyAuthorizer:
         policy, kept = self._policy_source.policy, self._cache
         if kept is None or policy is not kept.policy or len(kept.decisions) >= _MAX_CACHED_DECISIONS:
             kept = self._cache = _DecisionCache(policy, {})
-        question = (target, context.principal, consents, context.project, context.agent_path, context.background)
+        environment = (context.background, context.dry_run, context.project, context.agent_path)
+        question = (target, context.principal, consents, environment)
         decision = kept.decisions.get(question)
         if decision is None:
-            environment = _environment_of(context)
             subject = to_policy_principal(context.principal, consents=consents)
-            decision = policy.decide(build_call_request(subject, target.policy_resource, environment))
+            decision = policy.decide(build_call_request(subject, target.policy_resource, CallEnvironment(*environment)))
             if not (isinstance(decision, Deny) and decision.cause == "error"):
                 kept.decisions[question] = decision
         return decision
@@ -176,7 +180,7 @@ class PolicyAuthorizer:
 
 
 def _environment_of(context: CallContext) -> CallEnvironment:
-    return CallEnvironment(context.background, project=context.project, agent_path=context.agent_path)
+    return CallEnvironment(context.background, context.dry_run, context.project, context.agent_path)
 
 
 @dataclass(frozen=True, slots=True)

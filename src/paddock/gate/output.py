@@ -5,32 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from paddock.capabilities.artifacts.service import ArtifactService
+from paddock.capabilities.artifacts.access import ArtifactAccess
+from paddock.core.call import CallContext
 from paddock.core.errors import NotFound, Problem
 from paddock.gate.authorization import ProposalChecker, denied_error
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.invocation import Invocation
+from paddock.manifest.capability import HostService
 from paddock.manifest.model import Dialect, PluginKind
 from paddock.plugins.dialects.envelope import OutputInvalid
 from paddock.plugins.dialects.operator_result import stored_artifact_digests
+
+_ARTIFACTS = HostService("artifacts")
 
 
 @dataclass(frozen=True, slots=True)
 class OutputValidator:
     """Checks answers. Without `artifacts` or `proposals`, as in the development host, those are not checked."""
 
-    artifacts: ArtifactService | None = None
+    artifacts: ArtifactAccess | None = None
     proposals: ProposalChecker | None = None
 
-    async def validate(self, target: CallTarget, result: Any) -> None:
+    async def validate(self, target: CallTarget, context: CallContext, result: Any) -> None:
         """Require that an answer fits its output schema, and that the artifacts exist that it names.
+
+        These are handed to the caller.
 
         Raises:
             OutputInvalid: it does not; carries every mistake.
         """
         self.validate_schema(target, result)
-        if is_kernel_operator(target):
-            await self.validate_artifacts(target, result)
+        await self._pass_artifacts(target, context, result)
 
     def validate_schema(self, target: CallTarget, result: Any) -> None:
         """Require that an answer fits its output schema.
@@ -41,17 +46,22 @@ class OutputValidator:
         if not target.output_is_valid(result):
             raise OutputInvalid(target.key.plugin, target.spec.name, target.output_errors(result))
 
-    async def validate_artifacts(self, target: CallTarget, result: Any) -> None:
-        """Require that the host stores the artifacts that an operator names; their hashes are right then.
+    async def _pass_artifacts(self, target: CallTarget, context: CallContext, result: Any) -> None:
+        """Hand the artifacts in an answer to the caller. Those that an operator names must exist: their hashes are
+        right then.
 
         Raises:
-            OutputInvalid: it does not.
+            OutputInvalid: one of them is neither its plugin's nor the caller's.
         """
         if self.artifacts is None:
             return
+        if _ARTIFACTS in target.manifest.capabilities:
+            await self.artifacts.hand_over(target.key.plugin, context, result)
+        if not is_kernel_operator(target):
+            return
         for digest in stored_artifact_digests(result):
             try:
-                await self.artifacts.find(target.key.tenant, digest)
+                await self.artifacts.find_for_plugin(target.key.tenant, target.key.plugin, context, digest)
             except NotFound:
                 missing = f"the host keeps no artifact {digest}"
                 problem = Problem("artifacts", missing, "put it there first", "not_found")
@@ -67,8 +77,7 @@ class OutputValidator:
         """
         target = invocation.target
         self.validate_schema(target, result)
-        if is_kernel_operator(target):
-            await self.validate_artifacts(target, result)
+        await self._pass_artifacts(target, invocation.context, result)
         if target.manifest.kind is PluginKind.AGENT:
             return self.check_proposal(invocation, result)
         return result

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 from paddock.core.call import CallContext
+from paddock.core.errors import NotFound
 from paddock.gate.authorization import Authorizer
 from paddock.gate.catalogue.call_target import CallTarget
+from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.manifest.model import CallableForm
-from paddock.policy.decision import Ask, Deny
+from paddock.policy.decision import Allow, Ask, Deny
 
 
 class PermittedTargetJson(TypedDict):
@@ -59,6 +61,19 @@ async def permitted_targets(
         if not isinstance(decision, Deny):
             permitted.append(PermittedTarget(target, isinstance(decision, Ask)))
     return permitted
+
+
+async def may_call_unattended(
+    context: CallContext, catalogue: Catalogue, authorizer: Authorizer, plugin: str, callable_name: str
+) -> bool:
+    """Whether a caller may call something now, without an approval."""
+    try:
+        target = catalogue.find_callable(plugin, callable_name)
+    except NotFound:
+        return False
+    if target.withheld is not None or context.principal.missing_scopes(target.spec.required_scopes):
+        return False
+    return isinstance(await authorizer.decide(target, context), Allow)
 
 
 def is_action(target: CallTarget) -> bool:

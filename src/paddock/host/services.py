@@ -18,6 +18,7 @@ from paddock.host.identity.groups import GroupService
 from paddock.host.identity.oidc import OidcIdentities
 from paddock.host.identity.people import ConsentService, PeopleService
 from paddock.host.identity.tenants import TenantService
+from paddock.host.learn.learn_service import LearnService
 from paddock.host.ledger.erasure import ErasureService
 from paddock.host.ledger.reader import LedgerReader
 from paddock.host.ledger.verification import VerificationService
@@ -55,6 +56,7 @@ class PluginServices:
     processes: PluginProcesses  # states and notifications
     logs: PluginLogReader
     installer: InstallService
+    learning: LearnService  # whether a plugin answers, and the grants that it needs
     uninstaller: UninstallService
     versions: VersionService  # pin, roll back, repair
     aliases: AliasService

@@ -42,10 +42,10 @@ PERSONAL_FIELDS = frozenset(
 )
 FACT_FIELDS = frozenset(
     """
-    name plugin plugin_id plugins first second version old_version new_version local capability_diff
-    method capability capabilities_count methods_count tools_count tool tool_name tables hook knob side request_id
-    call_id expected received extra missing found claimed allowed kind definition definitions standing difference
-    old_hash new_hash accepted kept_back kept left_out key_id
+    name would plugin plugin_id plugins first second version old_version new_version local capability_diff
+    method capability capabilities_count methods_count tools_count tool tools tool_name word tables hook knob side
+    request_id call_id expected received extra missing found claimed allowed kind definition definitions standing
+    difference old_hash new_hash accepted answered kept_back kept left_out key_id
     pid cage_id exit_code signal consecutive_failures total_failures timeout_sec limit_bytes limit_per_second rate
     notification_type violation_type duration_ms session_duration_seconds success has_result error error_code metrics
     host port address bytes_up bytes_down times artifact_type size_bytes

@@ -103,7 +103,8 @@ def _rows_mentioning(tx: Transaction, tenant: str, name: str) -> list[Row]:
     escaped = canonical_bytes(name).decode()[1:-1]
     pattern = "".join(f"\\{character}" if character in "\\%_" else character for character in escaped)
     return tx.all(
-        "SELECT seq, type, facts, personal FROM ledger WHERE tenant = ? AND personal LIKE ? ESCAPE ? ORDER BY seq",
+        "SELECT seq, type, facts, personal FROM ledger WHERE tenant = ? AND seq >= 1 AND personal LIKE ? ESCAPE ? "
+        "ORDER BY seq",
         (tenant, f"%{pattern}%", "\\"),
     )
 

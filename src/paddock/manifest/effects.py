@@ -1,8 +1,14 @@
-"""Effects: the closed list of what a callable may change, and the aliases that other dialects use."""
+"""Effects: the closed list of what a callable may change, the aliases that other dialects use, and claims. Pure.
+
+A claim is what the annotations of a tool say that it does. It is unverified: it is shown, and may only make a check
+stricter. A person may take a server's word that a tool only reads; see `plugins/tool_pinning/tool_trust.py`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Any, Final
 
 
 class Effect(StrEnum):
@@ -40,7 +46,7 @@ EFFECT_TEXT = {
     Effect.TEMP_WRITE: "writes temporary files",
     Effect.FINAL_WRITE: "writes final documents",
     Effect.MEMORY_WRITE: "changes what the assistant remembers about you",
-    Effect.UNKNOWN: "does not say what it changes, so take it as able to change anything",
+    Effect.UNKNOWN: "says nothing about what it changes, so take it as able to change anything",
 }
 
 
@@ -55,3 +61,57 @@ def parse_effect(text: str) -> Effect | None:
 def effect_words() -> list[str]:
     """Return every name that `parse_effect` accepts, for error messages."""
     return [effect.value for effect in Effect] + sorted(EFFECT_ALIASES)
+
+
+class Claim(StrEnum):
+    """What a tool says of its effect."""
+
+    READS = "reads"
+    ADDS = "adds"
+    CHANGES = "changes"
+    DELETES = "deletes"
+    NOTHING = "nothing"
+
+
+CLAIM_TEXT: Final = {
+    Claim.READS: "says it only reads (unverified)",
+    Claim.ADDS: "says it changes things and deletes nothing (unverified)",
+    Claim.CHANGES: "says it changes things",
+    Claim.DELETES: "says it deletes",
+    Claim.NOTHING: EFFECT_TEXT[Effect.UNKNOWN],
+}
+TRUSTED_READ_TEXT: Final = "only reads, as it says itself and a person trusts it to"
+# Claims that contradict a tool that only reads.
+CHANGING_CLAIMS: Final = frozenset({Claim.ADDS, Claim.CHANGES, Claim.DELETES})
+
+
+def claimed_hint(annotations: Mapping[str, Any], name: str) -> bool | None:
+    """Return a hint of the protocol, such as `readOnlyHint`; None if it is absent or no boolean."""
+    value = annotations.get(name)
+    return value if isinstance(value, bool) else None
+
+
+def claim_of(annotations: Mapping[str, Any]) -> Claim:
+    """Return what annotations say. Where they contradict each other, the stricter one counts."""
+    if not annotations:
+        return Claim.NOTHING
+    reads, deletes = claimed_hint(annotations, "readOnlyHint"), claimed_hint(annotations, "destructiveHint")
+    if deletes is True:
+        return Claim.DELETES
+    if reads is True:
+        return Claim.READS
+    if deletes is False:
+        return Claim.ADDS
+    return Claim.CHANGES if reads is False else Claim.NOTHING
+
+
+def effect_texts(effects: Iterable[str], claim: Claim, *, trusted: bool = False) -> list[str]:
+    """Describe effects to people; where they are unknown, with what the tool says of itself.
+
+    `trusted` says that it counts as read-only because a person takes its word for that.
+    """
+    if trusted:
+        return [TRUSTED_READ_TEXT]
+    known = [Effect(effect) for effect in effects]
+    texts = [CLAIM_TEXT[claim] if effect is Effect.UNKNOWN else EFFECT_TEXT[effect] for effect in known]
+    return [*texts, CLAIM_TEXT[claim]] if claim is Claim.DELETES and Effect.UNKNOWN not in known else texts

@@ -80,7 +80,7 @@ class CallableSpec:
     required_scopes: tuple[str, ...] = ()
     requires_approval: bool = False
     timeout_sec: int | None = None
-    annotations: JsonObject = field(default_factory=dict[str, Any])  # a server's own hints, shown and never trusted
+    annotations: JsonObject = field(default_factory=dict[str, Any])  # a server's own hints; see `manifest/effects.py`
     of: str = ""  # for an action: the callable whose class performs it
     recovery: Recovery = "none"  # how to find out whether its effect happened
     probe: str = ""  # the callable to ask, if `recovery` is "probe"

@@ -24,9 +24,11 @@ from paddock.manifest.capability import (
     is_harmless,
     merge_capabilities,
 )
-from paddock.manifest.effects import Effect
+from paddock.manifest.effects import CHANGING_CLAIMS, Effect, claim_of
 from paddock.manifest.model import CallableSpec, Manifest, PluginKind, RemoteRuntime
 from paddock.manifest.syntax.fields import ProblemReport
+
+_READ_ONLY = (Effect.READ_ONLY,)
 
 
 def requested_capabilities(manifest: Manifest) -> tuple[Capability, ...]:
@@ -85,13 +87,15 @@ def with_capabilities(manifest: Manifest, added: Sequence[Capability]) -> Manife
 def callable_effects(manifest: Manifest, spec: CallableSpec) -> tuple[Effect, ...]:
     """Return the declared effects; else read-only if the cage prevents every change; else unknown.
 
-    A server's own annotations do not count: a hint may warn a person, but must not relax a check.
+    Its annotations never relax a check. What says itself that it changes something is not taken for read-only.
     """
     if spec.effects is not None:
-        return spec.effects or (Effect.READ_ONLY,)
-    if not isinstance(manifest.runtime, RemoteRuntime) and is_harmless(manifest.capabilities):
-        return (Effect.READ_ONLY,)
-    return (Effect.UNKNOWN,)
+        effects = spec.effects or _READ_ONLY
+    elif not isinstance(manifest.runtime, RemoteRuntime) and is_harmless(manifest.capabilities):
+        effects = _READ_ONLY
+    else:
+        return (Effect.UNKNOWN,)
+    return (Effect.UNKNOWN,) if effects == _READ_ONLY and claim_of(spec.annotations) in CHANGING_CLAIMS else effects
 
 
 PASSIVE_KINDS = frozenset({PluginKind.AGENT, PluginKind.TOOL, PluginKind.ADAPTER})

@@ -17,7 +17,7 @@ from paddock.core.schema.compile import CompiledSchema, compile_trusted, join_pa
 from paddock.manifest.capability import merge_capabilities
 from paddock.manifest.dialects import kaged, kernel, mcp_bundle, mcp_clients, mcp_registry, native, osqr, shu
 from paddock.manifest.dialects.detect import detect_dialect
-from paddock.manifest.dialects.mcp_clients import MCP_SERVERS, VSCODE, find_server_lists
+from paddock.manifest.dialects.mcp_server_lists import CLIENT_FORMS, find_server_lists
 from paddock.manifest.dialects.mcp_user_config import ImportedServer
 from paddock.manifest.model import Manifest
 from paddock.manifest.names import slug
@@ -26,7 +26,15 @@ from paddock.manifest.permissions import check_kind_boundary
 from paddock.manifest.result import ManifestResult
 from paddock.manifest.rules.field_rules import check_entry_count, is_package_path, warn_unknown
 from paddock.manifest.rules.readiness import FETCHED_AT_START, find_blockers
-from paddock.manifest.syntax.document import MAX_FILE_BYTES, ParsedDocument, ValuePath, invalid_file_error
+from paddock.manifest.syntax.document import (
+    MANIFEST_LIMITS,
+    MAX_FILE_BYTES,
+    SETTINGS_LIMITS,
+    FileLimits,
+    ParsedDocument,
+    ValuePath,
+    invalid_file_error,
+)
 from paddock.manifest.syntax.fields import MAX_ENTRIES, Fields, ProblemReport
 from paddock.manifest.syntax.parse import EMPTY, EMPTY_HINT, parse_document
 
@@ -135,10 +143,10 @@ def _require_regular(name: str, handle: int) -> int:
     )
 
 
-def _read_bounded(handle: int) -> bytes:
-    """Read at most one byte more than a manifest may have."""
+def _read_bounded(handle: int, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    """Read at most one byte more than a file may have."""
     with os.fdopen(handle, "rb") as file:
-        return file.read(MAX_FILE_BYTES + 1)
+        return file.read(max_bytes + 1)
 
 
 def read_package(root: Path) -> ManifestResult:
@@ -186,10 +194,10 @@ def read_each_server(path: Path) -> list[tuple[str, ManifestResult]]:
         Invalid: it cannot be parsed at all.
         OSError: it cannot be opened.
     """
-    document = _file_document(path)
+    document = _file_document(path, SETTINGS_LIMITS)
     files = DirectoryFiles(path.parent)
     titles: list[str] = []
-    if detect_dialect(document) in (MCP_SERVERS, VSCODE):
+    if detect_dialect(document) in CLIENT_FORMS:
         lists = find_server_lists(Fields(document.value), document.name)
         titles = list(dict.fromkeys(title for servers in lists for title in servers.titles))
     if 0 < len(titles) <= MAX_ENTRIES:
@@ -204,9 +212,10 @@ def read_each_server(path: Path) -> list[tuple[str, ManifestResult]]:
     return [(result.plugins[0].manifest.name if result.plugins else document.name, result)]
 
 
-def _file_document(path: Path) -> ParsedDocument:
+def _file_document(path: Path, limits: FileLimits = MANIFEST_LIMITS) -> ParsedDocument:
     name = f".vscode/{path.name}" if path.parent.name == ".vscode" else path.name
-    return parse_document(name, _read_bounded(_require_regular(name, os.open(path, _OPEN_FLAGS))))
+    handle = _require_regular(name, os.open(path, _OPEN_FLAGS))
+    return parse_document(name, _read_bounded(handle, limits.max_bytes), limits)
 
 
 def read_bytes(name: str, data: bytes, files: PackageFiles | None = None) -> ManifestResult:
@@ -284,7 +293,7 @@ def _read_document(
         report.error((), message, "see the manifest reference for the seven dialects", "unknown_dialect")
         return ManifestResult(document.name, form or "", (), tuple(report.errors), ())
     fields = Fields(document.value)
-    if form in (MCP_SERVERS, VSCODE):
+    if form in CLIENT_FORMS:
         lists = [servers.only(select_server) for servers in find_server_lists(fields, document.name)]
         structural = [
             problem
@@ -318,7 +327,7 @@ def _read_document(
 
 def _with_import_hint(problem: Problem, form: str) -> Problem:
     """Replace the remedy where an import accepts the file, which is the simpler way."""
-    if problem.code != FETCHED_AT_START or form not in (MCP_SERVERS, VSCODE, mcp_registry.SCHEMA):
+    if problem.code != FETCHED_AT_START or form not in {*CLIENT_FORMS, mcp_registry.SCHEMA}:
         return problem
     hint = "import the file, which installs that package instead"
     return replace(problem, hint=hint, action=Action.of("plugin.import"))

@@ -6,26 +6,35 @@ elicited: a client could answer by itself. Such a call returns where to answer.
 
 from __future__ import annotations
 
-import json
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from paddock.approvals.answer import RememberChoice
 from paddock.core.canonical import hash_of
-from paddock.core.elicitation import Question
+from paddock.core.elicitation import Question, QuestionAnswer
 from paddock.core.errors import Conflict, Denied, NeedsApproval
 from paddock.core.ids import CallId
-from paddock.core.printable import printable
 from paddock.gate.calls.handle import CallHandle
 from paddock.host.host import Host
 from paddock.host.identity.caller import impersonating_operator
+from paddock.mcp_server.approval_text import SCOPE_FIELD, approval_link, pending_text, question_schema, question_text
 from paddock.mcp_server.exchange import McpExchange, RequestOwner, request_owner
+from paddock.mcp_server.results import fault_from_error, tool_pending
+from paddock.rpc.errors import RpcError
+from paddock.web.daemon_address import ConsoleAddress
 
 MAX_PENDING_TOKENS: Final = 10_000
 _CONFIRMATION: Final = "confirmation"
 _PERSON_KINDS: Final = ("person", "local")
-_EMPTY_FORM: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
-_MAX_PARAMS_CHARS: Final = 1_500
+
+
+class AnsweredCall(NamedTuple):
+    """A call whose request was answered, and the answer as data for the client; empty if it was not approved."""
+
+    call: CallHandle
+    approval: Mapping[str, Any]
 
 
 class ApprovalElicitation:
@@ -33,44 +42,81 @@ class ApprovalElicitation:
 
     Args:
         host: Records the answers.
-        approval_url: Returns the URL of an approval request, by its id.
+        find_console: Returns where the console is; may block.
     """
 
-    def __init__(self, host: Host, approval_url: Callable[[str], str]) -> None:
+    def __init__(self, host: Host, find_console: Callable[[], ConsoleAddress]) -> None:
         self._host = host
-        self.approval_url = approval_url
+        self._find_console = find_console
         # Pending calls, for clients that repeat the same call: models do, and know nothing of tokens.
         self._tokens: OrderedDict[tuple[RequestOwner, str, str], str] = OrderedDict()
         self._pending_counts: dict[tuple[RequestOwner, str], int] = {}
 
-    async def elicit_approval(self, exchange: McpExchange, pending: NeedsApproval) -> CallHandle | None:
+    async def elicit_approval(self, exchange: McpExchange, pending: NeedsApproval) -> AnsweredCall | None:
         """Return the pending call once the person behind the client has answered; None if it stays pending.
+
+        If it is answered elsewhere meanwhile, by a standing approval for instance, the question is withdrawn.
 
         Raises:
             PaddockError: the answer could not be recorded.
         """
         principal = exchange.context.principal
-        question = Question(_question_text(pending), schema=_EMPTY_FORM)
+        question = Question(question_text(pending), schema=question_schema(pending))
         if (
             pending.details["kind"] != _CONFIRMATION
             or principal.kind not in _PERSON_KINDS
             or not exchange.can_elicit(question)
         ):
             return None
-        answer = await exchange.ask_person("Paddock asks", question)
-        if answer.action == "cancel":
-            return None
-        approvals, approval_id, through = (
-            self._host.approvals,
-            pending.details["approval"],
-            impersonating_operator(exchange.context),
-        )
-        record_answer = approvals.approve if answer.action == "accept" else approvals.deny
-        try:
-            await record_answer(approval_id, principal, through=through)
-        except (Denied, Conflict):
-            return None  # not theirs to answer, or already answered
-        return self._host.calls.registry.find(CallId(pending.details["call_id"]), exchange.context.tenant)
+        approval_id, tenant = pending.details["approval"], exchange.context.tenant
+        call = self._host.calls.registry.get(CallId(pending.details["call_id"]))
+        if call is None:
+            return None  # it waits at another host
+        answer = await _ask_while_held(exchange, question, call, approval_id)
+        if answer is not None:
+            if answer.action == "cancel":
+                return None
+            try:
+                await self._record_answer(exchange, approval_id, answer)
+            except Denied:
+                return None  # not theirs to answer
+            except Conflict:
+                if call.approval_id == approval_id:
+                    return None  # it was answered elsewhere, and the call does not go on here
+        return AnsweredCall(call, await self._chosen_scope(tenant, approval_id))
+
+    async def _record_answer(self, exchange: McpExchange, approval_id: str, answer: QuestionAnswer) -> None:
+        approvals, principal = self._host.approvals, exchange.context.principal
+        through = impersonating_operator(exchange.context)
+        if answer.action == "accept":
+            await approvals.approve(approval_id, principal, through=through, remember=_chosen(answer))
+        else:
+            await approvals.deny(approval_id, principal, through=through)
+
+    async def _chosen_scope(self, tenant: str, approval_id: str) -> Mapping[str, Any]:
+        record = await self._host.approvals.find(tenant, approval_id)
+        given = next((answer for answer in record["answers"] if answer["approved"]), None)
+        if given is None:
+            return {}
+        standing = record["standing"] or given["standing"]
+        return {"approval": approval_id, "scope": given["scope"], "standing": standing}
+
+    async def pending_result(self, exchange: McpExchange, pending: NeedsApproval) -> dict[str, Any]:
+        """Return the result of a tool call that waits: who can answer, where, and how they sign in."""
+        text, link = await self._describe_pending(exchange, pending)
+        return tool_pending(pending, text, link, exchange.revision)
+
+    async def pending_fault(self, exchange: McpExchange, pending: NeedsApproval) -> RpcError:
+        """Return the same for a document or a prompt, whose result has no place for it."""
+        text, link = await self._describe_pending(exchange, pending)
+        fault = fault_from_error(pending)
+        return RpcError(fault.code, text, {**fault.data, "link": link})
+
+    async def _describe_pending(self, exchange: McpExchange, pending: NeedsApproval) -> tuple[str, str | None]:
+        console = await asyncio.to_thread(self._find_console)
+        has_provider = self._host.settings.oidc.issuer is not None
+        text = pending_text(pending, console, exchange.context.tenant, identity_provider=has_provider)
+        return text, approval_link(console, pending.details["approval"])
 
     def remember_pending(
         self, exchange: McpExchange, name: str, params: Mapping[str, Any], pending: NeedsApproval
@@ -110,9 +156,33 @@ class ApprovalElicitation:
             del self._pending_counts[owner_and_name]
 
 
-def _question_text(pending: NeedsApproval) -> str:
-    """Return the question for the person: what would be done, and with which parameters."""
-    preview: Mapping[str, Any] = pending.details["preview"]
-    effects = "; ".join(preview["does"])
-    params = printable(json.dumps(preview["params"], ensure_ascii=False), _MAX_PARAMS_CHARS)
-    return f"{pending.message}. It {effects}. With: {params}. Do you want this?"
+async def _ask_while_held(
+    exchange: McpExchange, question: Question, call: CallHandle, approval_id: str
+) -> QuestionAnswer | None:
+    """Ask the person behind the client; None as soon as the call no longer waits for this request."""
+    asked = asyncio.ensure_future(exchange.ask_person("Paddock asks", question))
+    released = asyncio.ensure_future(_wait_released(call, approval_id))
+    try:
+        await asyncio.wait((asked, released), return_when=asyncio.FIRST_COMPLETED)
+        return asked.result() if asked.done() else None
+    finally:
+        asked.cancel()
+        released.cancel()
+        await asyncio.gather(asked, released, return_exceptions=True)
+
+
+async def _wait_released(call: CallHandle, approval_id: str) -> None:
+    version = -1
+    while call.approval_id == approval_id and not call.is_over:
+        version = await call.wait_changed(version)
+
+
+def _chosen(answer: QuestionAnswer) -> RememberChoice | None:
+    """Return how long the approval is to last; None if the person did not choose."""
+    match answer.content.get(SCOPE_FIELD):
+        case None:
+            return None
+        case "always":
+            return RememberChoice("always")
+        case _:
+            return RememberChoice("once")

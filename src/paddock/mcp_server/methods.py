@@ -24,7 +24,7 @@ from paddock.mcp_server.exchange import McpExchange, Subscriber
 from paddock.mcp_server.list_changes import ListChangeNotifier
 from paddock.mcp_server.resource_subscriptions import ResourceSubscriptions
 from paddock.mcp_server.resources import McpResources
-from paddock.mcp_server.results import complete_result, fault_from_error, tool_failure, tool_pending, tool_result
+from paddock.mcp_server.results import complete_result, fault_from_error, tool_failure, tool_result, with_approval
 from paddock.mcp_server.revisions import (
     HANDSHAKE_REVISIONS,
     OLDEST_REVISION,
@@ -67,7 +67,7 @@ class McpMethods:
     ) -> None:
         self._host = host
         self._catalogues = catalogues
-        self._resources = McpResources(host)
+        self._resources = McpResources(host, self._call_document)
         self._subscriptions = ResourceSubscriptions(host)
         self._elicitation = elicitation
         self._list_changes = list_changes
@@ -100,6 +100,8 @@ class McpMethods:
             raise RpcError(METHOD_NOT_FOUND, f"{printable(method, 80)} is not a method of {exchange.revision.name}")
         try:
             return await handler(exchange, params)
+        except NeedsApproval as pending:
+            raise await self._elicitation.pending_fault(exchange, pending) from pending
         except PaddockError as error:
             raise fault_from_error(error) from error
 
@@ -156,26 +158,14 @@ class McpMethods:
                 context, idempotency_key=validate_idempotency_key(_text_field(meta, IDEMPOTENCY_META_KEY))
             )
         call_arguments = cast("dict[str, Any]", arguments)
-        token = (
-            _text_field(meta, APPROVAL_TOKEN_META_KEY)
-            if APPROVAL_TOKEN_META_KEY in meta
-            else self._elicitation.pending_token(exchange, name, call_arguments)
-        )
+        token = _text_field(meta, APPROVAL_TOKEN_META_KEY) if APPROVAL_TOKEN_META_KEY in meta else None
+        on_event = exchange.event_handler(meta.get("progressToken"))
         try:
-            if token is not None:
-                result = await self._claim_result(exchange, name, target, call_arguments, context, token)
-            else:
-                result = await self._host.calls.callable_access.call(
-                    target,
-                    call_arguments,
-                    context,
-                    on_event=exchange.event_handler(meta.get("progressToken")),
-                    ask=exchange.question_handler(target.key.plugin),
-                )
-        except NeedsApproval as pending:
-            return orjson.dumps(
-                await self._pending_result(exchange, name, target, call_arguments, pending), default=str
+            result, approval = await self._call(
+                exchange, name, target, call_arguments, context, on_event=on_event, token=token
             )
+        except NeedsApproval as pending:
+            return orjson.dumps(await self._elicitation.pending_result(exchange, pending), default=str)
         except NotFound as error:
             if error.error_code not in _NOT_FOUND_CODES:
                 return orjson.dumps(tool_failure(error, revision), default=str)
@@ -184,28 +174,53 @@ class McpMethods:
             if revision.stateless and error.details.get("rpc_code") == MISSING_CAPABILITY:
                 raise RpcError(MISSING_CAPABILITY, error.message, error.details.get("data")) from error
             return orjson.dumps(tool_failure(error, revision), default=str)
-        return orjson.dumps(tool_result(target, result, revision), default=str)
+        output = tool_result(target, result, revision)
+        return orjson.dumps(with_approval(output, approval) if approval else output, default=str)
 
-    async def _pending_result(
+    async def _call(
         self,
         exchange: McpExchange,
         name: str,
         target: CallTarget,
         call_arguments: dict[str, Any],
-        pending: NeedsApproval,
-    ) -> dict[str, Any]:
-        """Return the result of a call that needs approval: pending, or final if the person answers at once."""
-        revision = exchange.revision
+        context: CallContext,
+        *,
+        on_event: Callable[[Mapping[str, Any]], None] | None = None,
+        token: str | None = None,
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Make a call, or return for the same one made earlier; the person behind the client is asked if necessary.
+
+        `name` is the client's name of the target.
+
+        Returns:
+            The result, and how the person approved the call, as data; empty if they were not asked.
+
+        Raises:
+            NeedsApproval: the call waits for an answer that does not come through the client.
+            PaddockError: it failed.
+        """
+        if token is None:
+            token = self._elicitation.pending_token(exchange, name, call_arguments)
         try:
-            call = await self._elicitation.elicit_approval(exchange, pending)
-            if call is not None:
-                return tool_result(target, await _wait_or_cancel(call), revision)
-        except NeedsApproval as still_pending:
-            pending = still_pending
-        except PaddockError as error:
-            return tool_failure(error, revision)
-        self._elicitation.remember_pending(exchange, name, call_arguments, pending)
-        return tool_pending(pending, self._elicitation.approval_url(pending.details["approval"]), revision)
+            try:
+                if token is not None:
+                    return await self._claim_result(exchange, name, target, call_arguments, context, token), _NO_FIELDS
+                ask = exchange.question_handler(target.key.plugin)
+                access = self._host.calls.callable_access
+                return await access.call(target, call_arguments, context, on_event=on_event, ask=ask), _NO_FIELDS
+            except NeedsApproval as pending:
+                answered = await self._elicitation.elicit_approval(exchange, pending)
+                if answered is None:
+                    raise
+                return await _wait_or_cancel(answered.call), answered.approval
+        except NeedsApproval as pending:
+            self._elicitation.remember_pending(exchange, name, call_arguments, pending)
+            raise
+
+    async def _call_document(
+        self, exchange: McpExchange, name: str, target: CallTarget, call_arguments: dict[str, Any]
+    ) -> Any:
+        return (await self._call(exchange, name, target, call_arguments, exchange.context))[0]
 
     async def _claim_result(
         self,

@@ -7,12 +7,13 @@ own URI that starts with it is prefixed like the ambiguous ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from paddock.core.errors import NotFound, PaddockError
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
+from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.host.host import Host
 from paddock.mcp_server.catalogue import CallerCatalogue, PromptTarget
@@ -24,15 +25,21 @@ PLUGIN_URI_PREFIX: Final = "paddock://"
 MAX_COMPLETIONS: Final = 100  # limit of the protocol
 
 
+CallDocument: TypeAlias = Callable[[McpExchange, str, CallTarget, dict[str, Any]], Awaitable[Any]]
+"""Reads a document or a prompt. The text is the client's name of it."""
+
+
 class McpResources:
     """Lists and reads resources and prompts.
 
     Args:
-        host: Lists them, and reads them through the gate.
+        host: Lists them.
+        call: Reads them through the gate.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, call: CallDocument) -> None:
         self._host = host
+        self._call = call
 
     # --- documents ----------------------------------------------------------------------------------------------------
 
@@ -86,10 +93,7 @@ class McpResources:
         """
         plugin, own_uri = self.resolve_uri(exchange, catalogue, uri)
         target = catalogue.tenant_catalogue.catalogue.find_resource(plugin, own_uri)
-        question_handler = exchange.question_handler(plugin)
-        result = await self._host.calls.callable_access.call(
-            target, {"uri": own_uri}, exchange.context, ask=question_handler
-        )
+        result = await self._call(exchange, f"resource:{uri}", target, {"uri": own_uri})
         if own_uri == uri:
             return result
         contents = cast("list[Any]", result["contents"])
@@ -150,10 +154,7 @@ class McpResources:
             )
             return {**filled}
         params = {"name": prompt.name, "arguments": prompt_arguments}
-        question_handler = exchange.question_handler(prompt.plugin)
-        return await self._host.calls.callable_access.call(
-            prompt.target, params, exchange.context, ask=question_handler
-        )
+        return await self._call(exchange, f"prompt:{name}", prompt.target, params)
 
     def _find_prompt(self, catalogue: CallerCatalogue, name: Any) -> PromptTarget:
         prompt = catalogue.prompts.get(name) if isinstance(name, str) else None

@@ -98,24 +98,22 @@ def tool_failure(error: PaddockError, revision: ProtocolRevision) -> dict[str, A
     return complete_result(result, revision)
 
 
-def tool_pending(pending: NeedsApproval, link: str, revision: ProtocolRevision) -> dict[str, Any]:
-    """Build the result of a call that waits for approval, with how to return for it.
+def tool_pending(pending: NeedsApproval, text: str, link: str | None, revision: ProtocolRevision) -> dict[str, Any]:
+    """Build the result of a call that waits for approval, with where to answer and how to return for it.
 
     It is an error to clients, since the requested action was not done; models read the text.
     """
-    lines = [
-        pending.message,
-        "Nothing has happened yet. The call is made as soon as a person approves it; do not make it again.",
-        f"To answer, in the console or at a terminal: {with_sentence(pending.hint, pending.action)}",
-        f"What would be done, for a signed-in person who may answer: {link}",
-        f"Call id: {pending.details['call_id']}. The same call again gives its result once there is one.",
-    ]
     result: dict[str, Any] = {
         "isError": True,
-        "content": [{"type": "text", "text": "\n".join(lines)}],
+        "content": [{"type": "text", "text": text}],
         "_meta": {APPROVAL_META_KEY: {**pending.details, "link": link}},
     }
     return complete_result(result, revision)
+
+
+def with_approval(result: dict[str, Any], approval: Mapping[str, Any]) -> dict[str, Any]:
+    """Add to the result of a call how the person behind the client approved it."""
+    return {**result, "_meta": {**result.get("_meta", {}), APPROVAL_META_KEY: approval}}
 
 
 def encode_result(request_id: MessageId, result: bytes) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.types import Receive, Scope, Send
 
 from paddock.config.web_settings import parse_exposed_names
@@ -18,6 +20,7 @@ from paddock.mcp_server.list_changes import ListChangeNotifier, list_changed_met
 from paddock.mcp_server.methods import McpMethods
 from paddock.mcp_server.stateless import StatelessRequests
 from paddock.mcp_server.suspended_calls import SuspendedCalls
+from paddock.web.daemon_address import ConsoleAddress
 
 
 class McpServer:
@@ -27,14 +30,20 @@ class McpServer:
         host: Provides plugins and settings.
         authenticator: Provides the caller of a request.
         clock: The time.
+        find_console: Returns where people reach the console; may block.
     """
 
-    def __init__(self, host: Host, authenticator: RequestAuthenticator, clock: Clock) -> None:
-        gateway, http = host.settings.gateway, host.settings.http
-        base_url = (http.public_url or f"http://{http.address}").rstrip("/")
+    def __init__(
+        self,
+        host: Host,
+        authenticator: RequestAuthenticator,
+        clock: Clock,
+        find_console: Callable[[], ConsoleAddress],
+    ) -> None:
+        gateway = host.settings.gateway
         catalogues = CatalogueCache(host, parse_exposed_names(gateway.names), clock)
         self.list_changes = ListChangeNotifier(host)
-        elicitation = ApprovalElicitation(host, lambda approval_id: f"{base_url}/api/v1/approvals/{approval_id}")
+        elicitation = ApprovalElicitation(host, find_console)
         self.methods = McpMethods(
             host,
             catalogues,

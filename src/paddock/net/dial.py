@@ -135,18 +135,20 @@ async def _allowed_addresses(
     destination: Destination, policy: EgressPolicy, outside: OutboundNetwork, lookups: anyio.Semaphore
 ) -> Sequence[str]:
     addresses = await _resolve_addresses(destination.host, outside, lookups)
-    allowed: list[str] = []
-    reason = PRIVATE_ADDRESS
-    for address in addresses[:_MAX_ADDRESSES]:
-        if not policy.allows_address(address, destination.port):
-            continue
-        # A public address of this host leads to its own services, past the firewall that guards them from outside.
-        if outside.is_local_address(address) and not policy.grants_address(address, destination.port):
-            reason = OWN_ADDRESS
-            continue
-        allowed.append(address)
+    private = next((one for one in addresses if not policy.allows_address(one, destination.port)), None)
+    # One is enough: a public name does not lead into a private network, except to attack it or by a mistake. Where a
+    # grant names an address of the name, the others are left out.
+    if private is not None and not any(policy.grants_address(one, destination.port) for one in addresses):
+        raise DialFailed(PRIVATE_ADDRESS, private, denied=True)
+    # A public address of this host leads to its own services, past the firewall that guards them from outside.
+    allowed = [
+        address
+        for address in addresses[:_MAX_ADDRESSES]
+        if policy.grants_address(address, destination.port)
+        or (policy.allows_address(address, destination.port) and not outside.is_local_address(address))
+    ]
     if not allowed:
-        raise DialFailed(reason, addresses[0], denied=True)
+        raise DialFailed(OWN_ADDRESS, addresses[0], denied=True)
     return allowed
 
 

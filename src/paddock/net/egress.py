@@ -3,10 +3,10 @@ only.
 
 Two checks, in this order. *Which host was meant?* It must be a granted host and port, or it is refused at once
 (`net.not_granted`). *May the address be dialled?* An address is allowed when it is public, or when a grant names it
-itself. A granted **name** that resolves to a private address is refused (`net.private_address`): the owner of the name
-could otherwise point it at hosts in our own network. To reach such a host, grant its address as well:
-`net:10.0.0.5:5432`. `net:localhost:PORT` names the two loopback addresses of this host, and `net:*` is every
-public host and nothing private.
+itself. A granted **name** that resolves to a private address, alone or among public ones, is refused
+(`net.private_address`): the owner of the name could otherwise point it at hosts in our own network. To reach such a
+host, grant its address as well: `net:10.0.0.5:5432`. `net:localhost:PORT` names the two loopback addresses of this
+host, and `net:*` is every public host and nothing private.
 """
 
 from __future__ import annotations

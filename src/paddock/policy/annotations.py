@@ -144,6 +144,11 @@ def _approval_problems(
             for name in ("approvers", "quorum", "four_eyes")
             if name in annotations
         ]
+    for_one_call = annotations.get("approval") in ("consent", "action", "gate")
+    if for_one_call and annotations.get("remember") in ("tool", "plugin"):
+        hint = 'it is approved for one call; write @approval("confirmation") for an answer that lasts'
+        message = f"@remember has no effect on a request of kind {annotations['approval']}"
+        problems.append(rule_problem(source, message, hint, at="@remember"))
     if "approval" in annotations and not can_be_approved(policy):
         hint = 'forbid "callUnattended" alone, or permit "call" alone: then an approval makes the difference'
         problems.append(rule_problem(source, "@approval has no effect here", hint, at="@approval"))

@@ -70,7 +70,7 @@ class Ask:
     quorum: int = 1
     """How many people must approve."""
     remember: RememberLimit = "never"
-    """How far an approval may be remembered."""
+    """How far a confirmation may be remembered; nothing else is."""
     public_reason: str = ""
     """For all but operators and approvers, if a rule withholds its text from them; empty: the reason."""
 

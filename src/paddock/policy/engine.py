@@ -114,15 +114,17 @@ class Policy:
             reason = "the rules that want a person asked have no approver in common: " + ", ".join(_rule_ids(deciding))
             return Deny(_rule_ids(deciding), reason, self.version, public_reason=_public_texts(deciding))
         four_eyes = {requirement.four_eyes for requirement in with_approvers}
+        kind = APPROVAL_KINDS[max(APPROVAL_KINDS.index(requirement.kind) for requirement in requirements)]
+        remember = REMEMBER_LIMITS[min(REMEMBER_LIMITS.index(requirement.remember) for requirement in requirements)]
         return Ask(
             _rule_ids(deciding),
             _rule_texts(deciding),
             self.version,
-            APPROVAL_KINDS[max(APPROVAL_KINDS.index(requirement.kind) for requirement in requirements)],
+            kind,
             approvers,
             True if True in four_eyes else None if None in four_eyes else False,
             max(requirement.quorum for requirement in requirements),
-            REMEMBER_LIMITS[min(REMEMBER_LIMITS.index(requirement.remember) for requirement in requirements)],
+            remember if kind == "confirmation" else "never",
             _public_texts(deciding),
         )
 

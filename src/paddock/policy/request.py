@@ -21,9 +21,10 @@ class CallEnvironment:
     """The circumstances of a call."""
 
     background: bool = False
-    """Nobody waits for it: the host makes it to recover an effect, or goes on with it after a restart."""
+    """Nobody waits for it: its caller detached from it, a schedule or a feed makes it, the host makes it to recover an
+    effect, or goes on with it after a restart."""
     dry_run: bool = False
-    """Reserved: no call is a dry run yet."""
+    """Only what would happen is asked for."""
     project: str | None = None
     agent_path: str | None = None
 

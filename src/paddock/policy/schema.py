@@ -116,8 +116,9 @@ entity Capability {{
 }};
 
 // A call that no person has approved is `callUnattended`; an approved one is `call`.
-// `background`: nobody waits for the call; the host makes it to recover an effect, or goes on with it after a restart.
-// `dry_run` is reserved: no call is a dry run yet, so it is always false.
+// `background`: nobody waits for the call; its caller detached from it, the host makes it to recover an effect, or goes
+// on with it after a restart.
+// `dry_run`: the caller asks what would happen, and nothing runs. A rule can forbid that to those who may call.
 action anyCall;
 action call, callUnattended in [anyCall] appliesTo {{
   principal: [{", ".join(PRINCIPAL_TYPES)}],

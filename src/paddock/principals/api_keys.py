@@ -131,6 +131,12 @@ def create_key(
     return require_key(change.tx, change.tenant, key_id), Secret(token)
 
 
+def key_labels(tx: Transaction, tenant: str) -> dict[str, str]:
+    """Return the labels of a tenant's keys by principal, as in `key:ID`. Keys without a label are left out."""
+    rows = tx.all("SELECT id, label FROM api_keys WHERE tenant = ? AND label <> ''", (tenant,))
+    return {f"key:{row['id']}": printable(row["label"], 80) for row in rows}
+
+
 def authenticate_key(tx: Transaction, token: str, now: datetime, *, tenant: str | None = None) -> Principal:
     """Authenticate a token; return its principal with its current rights.
 

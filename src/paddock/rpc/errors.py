@@ -17,6 +17,7 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 RESOURCE_BUSY: Final = -32005
+NO_ANSWER: Final = -32000
 
 NO_EFFECT: Final = "no_effect"
 """The field of an error's data that is true where the other side says: it failed, and nothing happened."""

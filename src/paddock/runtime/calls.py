@@ -32,15 +32,11 @@ OnEvent: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 @dataclass(slots=True)
 class DeliveryStatus:
-    """How far a call got: whether the plugin can have received it, and whether it reported that it did nothing."""
+    """How far a call got that failed."""
 
-    sent: bool = False
-    refused: bool = False
-
-    @property
-    def had_no_effect(self) -> bool:
-        """Whether a call that failed certainly had no effect."""
-        return self.refused or not self.sent
+    sent: bool = False  # whether the plugin can have received it
+    answered: bool = False  # whether the plugin itself answered with an error
+    refused: bool = False  # whether it said that nothing happened
 
 
 class InFlightCall:

@@ -19,13 +19,13 @@ from paddock.core.errors import PaddockError, TimedOut, Unavailable
 from paddock.core.events.event import EventSink
 from paddock.core.events.plugin_runtime import PluginMethodCalled, PluginMethodReturned
 from paddock.core.ids import CallId
-from paddock.rpc.errors import INTERNAL_ERROR, PeerLost, RpcError
+from paddock.rpc.errors import NO_ANSWER, PeerLost, RpcError
 from paddock.rpc.peer import JsonRpcPeer, PendingRequest
 from paddock.rpc.transport import Transport
 from paddock.runtime.calls import AskCaller, CallPlan, DeliveryStatus, InFlightCall, InFlightCalls, OnEvent
 from paddock.runtime.deployment import Deployment
 from paddock.runtime.diagnosis import Diagnosis, read_log
-from paddock.runtime.errors import had_no_effect, to_paddock_error
+from paddock.runtime.errors import had_no_effect, is_answered, to_paddock_error
 from paddock.runtime.exit_reason import EXIT_GRACE_S, KillReason
 from paddock.runtime.inbound import InboundHandler
 from paddock.runtime.observer import ConnectionObserver
@@ -230,10 +230,10 @@ class PluginConnection:
             # A plugin that asked for input, or used a host method, has started and did not reject the call.
             refusals = self.adapter.not_started_codes if not started_work and not method_counts else frozenset[int]()
             error = to_paddock_error(self._name, rpc_error, refusals)
-            status.refused = had_no_effect(error)
+            status.refused, status.answered = had_no_effect(error), is_answered(error)
             raise error from None
         except PaddockError as error:
-            status.refused = had_no_effect(error)
+            status.refused, status.answered = had_no_effect(error), is_answered(error)
             raise
         except PeerLost as lost:
             raise await self._exited_error(lost.reason) from None
@@ -280,7 +280,7 @@ class PluginConnection:
             pending_input = self.adapter.parse_input_required(sent, raw)
             if pending_input is None:
                 return raw
-        raise RpcError(INTERNAL_ERROR, f"it asked back {MAX_INPUT_ROUNDS} times and gave no answer")
+        raise RpcError(NO_ANSWER, f"{self._name} asked back {MAX_INPUT_ROUNDS} times and gave no answer")
 
     async def call_hook(self, build_request: HookRequestBuilder, context: CallContext, timeout_s: float) -> Any:
         """Send a hook request. It counts as in flight, and its timeout is the caller's.

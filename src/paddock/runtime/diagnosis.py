@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from paddock.cage.spec import MIB, ProcessExit
 from paddock.core.action import Action
@@ -63,8 +63,28 @@ _MORE_MEMORY_HINT = "if it needs more, raise limits.memory_mb in config.toml, an
 
 _PROGRAM = r"([A-Za-z0-9._+-]{1,64})"
 _SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error: (.+)")
+_NETWORK = re.compile(r"gaierror|Name or service not known|ENOTFOUND|EAI_AGAIN|Failed to resolve '")
 _FILE_AND_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 _SYNTAX_ERROR_LOOKBACK_LINES = 5  # the code, and a marker below it, stand between the location and the error
+
+EVERY_HOST_HINT: Final = ", or net:* where it has to reach every public host"
+_HOST = r"([a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?)"
+_DESTINATION = re.compile(
+    rf"(https?)://{_HOST}(?::(\d{{1,5}}))?(?=[/\s'\"?#]|$)"
+    rf"|host='{_HOST}', port=(\d{{1,5}})"
+    rf"|(?:getaddrinfo (?:ENOTFOUND|EAI_AGAIN) |Failed to resolve '){_HOST}(?::(\d{{1,5}}))?"
+)
+
+
+def network_capability(text: str) -> str:
+    """Return the capability to connect to the host that an error names, or a form to fill in if it names none."""
+    match = _DESTINATION.search(text)
+    if match is None:
+        return "net:HOST:PORT"
+    scheme, host, port, *others = match.groups()
+    host, port = next((pair for pair in ((host, port), others[:2], others[2:]) if pair[0]), (None, None))
+    return f"net:{host}:{port or ('80' if scheme == 'http' else '443')}"
+
 
 # Patterns for the last meaningful line, each with a reason, a hint, and the capability that would help. The first match
 # wins.
@@ -114,6 +134,15 @@ _STDERR_PATTERNS: tuple[tuple[re.Pattern[str], str, str, str], ...] = (
         "exec:{0}:/",
     ),
     (
+        re.compile(
+            r"(?:OSError: \[Errno 30\] Read-only file system:|EROFS[^']{0,80}|EACCES[^']{0,80}, (?:mkdir|rename|unlink)"
+            r"|ENOENT[^']{0,80}, (?:mkdir|rename)) '(/[^']+)'|cannot create (/[^:]+): [A-Z]"
+        ),
+        "it tried to write to {0}, which it may not",
+        "if it has to, {how} write:fs:{0}, or the folder around it for files that it creates there",
+        "write:fs:{0}",
+    ),
+    (
         re.compile(r"PermissionError: \[Errno 13\] Permission denied: '([^']+)'"),
         "it may not use {0}",
         "{how} read:fs:{0} or write:fs:{0}",
@@ -126,9 +155,7 @@ _STDERR_PATTERNS: tuple[tuple[re.Pattern[str], str, str, str], ...] = (
         "read:fs:{0}",
     ),
     (
-        re.compile(
-            r"(?:sh|: line \d+|: \d+): (?:cannot (?:open|create) )?(/[^:]+): (?:No such file|Permission denied)"
-        ),
+        re.compile(r"(?:sh|: line \d+|: \d+): (?:cannot open )?(/[^:]+): (?:No such file|Permission denied)"),
         "it looked for {0}, which the cage does not show or which it may not use",
         "if it is there on this machine, {how} read:fs:{0} or write:fs:{0}",
         "read:fs:{0}",
@@ -142,10 +169,10 @@ _STDERR_PATTERNS: tuple[tuple[re.Pattern[str], str, str, str], ...] = (
     (_SYNTAX, "its code cannot be parsed: {0}", "the interpreter may be older than it needs", ""),
     (re.compile(r"MemoryError|JavaScript heap out of memory"), "it ran out of memory", _MORE_MEMORY_HINT, ""),
     (
-        re.compile(r"gaierror|Name or service not known|ENOTFOUND|EAI_AGAIN"),
+        _NETWORK,
         "it tried to reach a host that it was not granted",
-        "{how} net:HOST:PORT",
-        "net:HOST:PORT",
+        f"{{how}} {{0}}{EVERY_HOST_HINT}",
+        "{0}",
     ),
 )
 
@@ -294,6 +321,8 @@ def diagnose_stderr(lines: Sequence[str], advice: GrantAdvice = DECLARE_IN_MANIF
             if match is None:
                 continue
             parts = [printable(part, 120) for part in match.groups() if part]
+            if pattern is _NETWORK:
+                parts = [network_capability(lines[index])]
             location = _syntax_error_location(lines, index) if pattern is _SYNTAX else ""
             if location:
                 return Diagnosis(f"{reason.format(*parts)} ({location})", "the plugin's author has to fix it")

@@ -9,18 +9,34 @@ from __future__ import annotations
 from typing import Any, cast
 
 from paddock.core.action import Action
-from paddock.core.errors import Busy, CallerError, Failed, NotFound, PaddockError, PluginError, Unavailable
+from paddock.core.errors import (
+    Busy,
+    CallerError,
+    Failed,
+    NotFound,
+    PaddockError,
+    PluginError,
+    TimedOut,
+    Unavailable,
+)
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.plugins.store.rows import UPGRADE_FIRST_HINT
-from paddock.rpc.errors import NO_EFFECT, RpcError
+from paddock.rpc.errors import INVALID_REQUEST, NO_ANSWER, NO_EFFECT, RpcError
 from paddock.runtime.diagnosis import Diagnosis, read_log
 from paddock.runtime.lifecycle import PluginState
 
+_UNANSWERED_CODES = frozenset({NO_ANSWER, INVALID_REQUEST})  # with which transports report that no answer came
 _MAX_MESSAGE_CHARS = 2_000
 _MAX_HINT_CHARS = 400
 _WORKER_EXITED_DATA = {"code": Unavailable.code}  # sent by a worker whose forked process for one call is gone
 _SDK_MESSAGE_PREFIX = "the plugin "  # e.g. "the plugin failed (ValueError)"
+
+
+class MalformedResult(PluginError):
+    """The plugin answered, with something that is no result in its protocol."""
+
+    code = "tool.malformed_result"
 
 
 def to_paddock_error(plugin: str, fault: RpcError, not_started_codes: frozenset[int] = frozenset()) -> PaddockError:
@@ -76,6 +92,16 @@ def _relayed_hint(plugin: str, data: Any) -> str:
 def had_no_effect(error: PaddockError) -> bool:
     """Whether the call that failed with this error certainly did nothing."""
     return error.details.get(NO_EFFECT) is True
+
+
+def is_answered(error: PaddockError) -> bool:
+    """Whether the plugin itself answered with this error. Otherwise something failed in between, or its answer was no
+    answer."""
+    if isinstance(error, Unavailable | TimedOut | MalformedResult):
+        return False
+    data = error.details.get("data")
+    from_transport = isinstance(data, dict) and "http_status" in data
+    return not from_transport and error.details.get("rpc_code") not in _UNANSWERED_CODES
 
 
 def _declares_no_effect(data: Any) -> bool:

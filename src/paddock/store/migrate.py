@@ -10,6 +10,7 @@ Files are plain SQL with placeholders in braces where the engines differ:
     {bigint}  64-bit numbers
     {blob}    bytes
     {strict}  after the closing bracket of a table: SQLite then checks types as PostgreSQL does
+    {if_sqlite}, {if_postgresql}  before a line that one engine alone runs
 """
 
 from __future__ import annotations

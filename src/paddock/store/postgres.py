@@ -135,7 +135,14 @@ class PostgresDirect:
     """The database on the calling thread. Safe to share between threads when its connections come from a pool."""
 
     engine: Literal["postgresql"] = "postgresql"
-    type_names: Mapping[str, str] = {"text": 'TEXT COLLATE "C"', "bigint": "BIGINT", "blob": "BYTEA", "strict": ""}
+    type_names: Mapping[str, str] = {
+        "text": 'TEXT COLLATE "C"',
+        "bigint": "BIGINT",
+        "blob": "BYTEA",
+        "strict": "",
+        "if_sqlite": "--",
+        "if_postgresql": "",
+    }
 
     def __init__(self, connections: ConnectionFactory, close: Callable[[], None], random: Random | None = None) -> None:
         self._connections = connections

@@ -205,7 +205,14 @@ class SqliteDirect:
     """
 
     engine: Literal["sqlite"] = "sqlite"
-    type_names: Mapping[str, str] = {"text": "TEXT", "bigint": "INTEGER", "blob": "BLOB", "strict": "STRICT"}
+    type_names: Mapping[str, str] = {
+        "text": "TEXT",
+        "bigint": "INTEGER",
+        "blob": "BLOB",
+        "strict": "STRICT",
+        "if_sqlite": "",
+        "if_postgresql": "--",
+    }
 
     def __init__(self, path: Path, connection: apsw.Connection, lock: StoreLock | None) -> None:
         self.path = path

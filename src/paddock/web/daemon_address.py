@@ -6,10 +6,11 @@ import os
 import pwd
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.config.directories import Directories
-from paddock.config.web_settings import HttpSettings
+from paddock.config.web_settings import OFF, HttpSettings
 from paddock.core.action import Action
 from paddock.core.errors import Unreachable
 
@@ -45,6 +46,32 @@ def read_daemon_url(directories: Directories) -> str | None:
         return (directories.run / "paddock.url").read_text().strip() or None
     except OSError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleAddress:
+    """Where people reach the console.
+
+    Attributes:
+        url: Its URL; None if that is not known before a daemon runs, or if there is no console.
+        running: Whether a daemon serves it now.
+        off: Whether there is no console, because daemons of this home do not listen on TCP.
+    """
+
+    url: str | None
+    running: bool
+    off: bool = False
+
+
+def find_console(directories: Directories, http: HttpSettings, *, has_daemon: bool) -> ConsoleAddress:
+    """Return where people reach the console, or will as soon as a daemon runs."""
+    url = http.public_url or (read_daemon_url(directories) if has_daemon else _configured_url(http))
+    return ConsoleAddress(url.rstrip("/") if url else None, has_daemon, off=url is None and http.address == OFF)
+
+
+def _configured_url(http: HttpSettings) -> str | None:
+    free_port = http.address.endswith(":0")
+    return None if http.address == OFF or free_port else f"http://{http.address}"
 
 
 def console_url(directories: Directories, http: HttpSettings) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from paddock_sdk.call import JsonObject
 from paddock_sdk.faults import CAPABILITY_DENIED, METHOD_NOT_FOUND, PluginFault
 from paddock_sdk.host import WIRE_NAMES, declared_services
-from paddock_sdk.testing.fake_tables import STORAGE_DENIED, FakeTables
+from paddock_sdk.testing.fake_tables import STORAGE_DENIED, FakeTables, is_definition
 
 _SERVICE_OF = {WIRE_NAMES[name]: name for name in ("storage", "sql")}
 
@@ -180,7 +180,7 @@ class FakeHost:
 
 def _required_effects(name: str, params: JsonObject) -> frozenset[str]:
     """Return the effects of which a call must declare one for this request; empty if none is needed."""
-    if name in _WRITE_METHODS:
+    if name in _WRITE_METHODS and not (name == "storage.exec" and is_definition(params["sql"])):
         return frozenset({"db_write", "unknown"})
     if name == "http.fetch" and params["request"].get("method", "GET").upper() not in ("GET", "HEAD", "OPTIONS"):
         return _EXTERNAL_EFFECTS

@@ -34,6 +34,18 @@ _FORBIDDEN_MESSAGE = re.compile(
 )
 
 
+_DEFINITION = re.compile(
+    r"\s*CREATE\s+((VIRTUAL\s+)?TABLE|(UNIQUE\s+)?INDEX)\s+IF\s+NOT\s+EXISTS\s+(\w+|\"[\w -]+\")"
+    r"\s*(\(|\sON\s|\sUSING\s)",
+    re.IGNORECASE,
+)
+
+
+def is_definition(sql: str) -> bool:
+    """Whether a statement makes an empty table or an index where there is none, which a call that only reads may do."""
+    return _DEFINITION.match(sql) is not None
+
+
 class FakeTables:
     """One database for the duration of the test.
 

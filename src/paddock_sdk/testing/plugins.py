@@ -44,7 +44,8 @@ class PluginTester:
         self._lines = MemoryLines(self.host, plugin.namespace)
         self._wire = Wire(self._lines, plugin.log, plugin.namespace)
         plugin.forget()
-        self.introduction: JsonObject = self.request("initialize", {"plugin_name": plugin.name, "api_version": 1})
+        greeting = {"plugin_name": plugin.name, "api_version": 1, "capabilities": list(self.host.capabilities)}
+        self.introduction: JsonObject = self.request("initialize", greeting)
         self._notify("initialized", {})
         if config is not None:
             self.configure(config)

@@ -7,7 +7,7 @@ from typing import Any
 from paddock_sdk.call import JsonObject
 from paddock_sdk.coroutine_runner import resolve_result
 from paddock_sdk.faults import METHOD_NOT_FOUND, PluginFault
-from paddock_sdk.handlers import Handler
+from paddock_sdk.handlers import Handler, manifest_entry
 from paddock_sdk.stdio import Plugin
 from paddock_sdk.worker.entry_point import LoadError
 from paddock_sdk.worker.request import Request
@@ -21,6 +21,7 @@ class NativeEntry:
     """
 
     def __init__(self, target: str, target_object: Any, name: str) -> None:
+        self._name = name
         if isinstance(target_object, Plugin):
             handler = target_object.handlers.tool(name)
             if handler is None:
@@ -31,12 +32,15 @@ class NativeEntry:
         function = getattr(instance, "execute", instance)
         if not callable(function):
             raise LoadError(f"the entry point {target} is no function")
-        self._handler = Handler(function)
+        try:
+            self._handler = Handler(function)
+        except TypeError as error:
+            raise LoadError(f"the entry point {target}: {error}") from None
 
     async def describe(self) -> JsonObject:
-        typed = self._handler.typed
-        schemas = (None, None) if typed is None else (typed.input_schema, typed.output_schema)
-        return {"input_schema": schemas[0], "output_schema": schemas[1], "permissions": [], "actions": []}
+        entry = manifest_entry(self._name, self._handler)
+        schemas = {key: entry.get(key) for key in ("description", "input_schema", "output_schema")}
+        return {**schemas, "permissions": [], "actions": []}
 
     async def call(self, request: Request) -> Any:
         pending = self._handler.begin(request.payload, request.context, host=request.host)

@@ -19,7 +19,7 @@ from paddock.cage.network.relay import NetworkLimits
 from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
 from paddock.cage.plan.host_filesystem import DiskFilesystem
-from paddock.cage.spec import ProcessExit
+from paddock.cage.spec import Learning, ProcessExit
 from paddock.cage.warden.client import CagedProcess, WardenClient, open_warden
 from paddock.core.events.index import Event, PluginNetConnected, PluginNetDenied
 from paddock.manifest.read import read_package
@@ -168,7 +168,9 @@ class Yard:
         self._warden = warden
         self._started: list[Inside] = []
 
-    async def start(self, script: str, *capabilities: str, name: str = "visitor") -> Inside:
+    async def start(
+        self, script: str, *capabilities: str, name: str = "visitor", learning: Learning | None = None
+    ) -> Inside:
         """A Python plugin with these grants, running."""
         number = len(self._started)
         root = native(
@@ -187,6 +189,7 @@ class Yard:
             environment=spawn_environment(manifest, str(root), "info"),
             host_paths=HostPaths(python="/usr/bin/python3"),
             filesystem=DiskFilesystem(),
+            learning=learning,
         )
         with anyio.fail_after(PATIENCE):
             inside = Inside(await self._warden.launch(spec))

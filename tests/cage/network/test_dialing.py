@@ -30,13 +30,20 @@ async def test_a_granted_name_that_leads_to_a_private_address_is_refused_and_not
     assert world.dialled == []
 
 
-async def test_of_a_names_addresses_only_the_public_ones_are_dialled() -> None:
+@pytest.mark.parametrize("place", [0, 1, 11])
+async def test_a_name_of_which_one_address_is_private_is_refused_and_nothing_is_dialled(place: int) -> None:
     world = PlayedWorld()
-    world.names["api.example.test"] = ["10.0.0.1", "8.8.8.8", "169.254.169.254"]
+    addresses = [f"8.8.8.{number}" for number in range(1, 12)]
+    world.names["api.example.test"] = [*addresses[:place], "10.0.0.1", *addresses[place:]]
     with pytest.raises(DialFailed) as refusal:
         await dialled(world, EgressGrant("api.example.test", 443))
-    assert refusal.value.code == REFUSED
-    assert world.dialled == [("8.8.8.8", 443)]
+    assert (refusal.value.code, refusal.value.address, refusal.value.denied) == (PRIVATE_ADDRESS, "10.0.0.1", True)
+    assert world.dialled == []
+    world.names["api.example.test"] += ["10.0.0.2"]
+    with pytest.raises(DialFailed) as refusal:
+        await dialled(world, EgressGrant("api.example.test", 443), EgressGrant("10.0.0.1", 443))
+    assert refusal.value.code == REFUSED, "unless one is granted, and then the others are left out"
+    assert ("10.0.0.2", 443) not in world.dialled
 
 
 async def test_a_private_address_that_is_granted_itself_is_dialled_for_its_name_too() -> None:

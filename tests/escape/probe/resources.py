@@ -140,6 +140,20 @@ def _(facts: Facts) -> str | None:
     return f"opened {len(opened)}"
 
 
+@room.attempt("take the file watches of its user")
+def _(facts: Facts) -> str | None:
+    opened: list[int] = []
+    try:
+        while len(opened) < 40:
+            opened.append(checked(libc.inotify_init1(os.O_CLOEXEC)))
+    except OSError:
+        return None
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return f"made {len(opened)} instances"
+
+
 @room.attempt("keep memory from being swapped")
 def _(facts: Facts) -> str | None:
     area = mmap.mmap(-1, MIB)

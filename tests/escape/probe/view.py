@@ -52,6 +52,13 @@ def _(facts: Facts) -> str | None:
     return str(os.listdir("/home"))
 
 
+@room.attempt("learn the names of keys of the user it runs as")
+def _(facts: Facts) -> str | None:
+    with open("/proc/keys", "rb") as file:
+        keys = file.read().decode("utf-8", "replace")
+    return keys if facts["key_name"] in keys else None
+
+
 @room.attempt("read a world-readable file of the host")
 def _(facts: Facts) -> str | None:
     return _read(facts["secret_file"])

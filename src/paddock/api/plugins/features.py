@@ -8,12 +8,17 @@ from typing import Annotated, Any, NotRequired, TypedDict, TypeVar
 
 from starlette.requests import Request
 
+from paddock.core.errors import Invalid, Problem
+from paddock.core.schema_annotations import MemberConstraint
 from paddock.gate.invocation import CallCancelled
 from paddock.host.host import Host
-from paddock.host.plugins.discovery import PluginDefinitionJson
+from paddock.host.identity.caller import require_interactive_person
+from paddock.host.plugins.discovery import PluginDefinitionJson, TrustChangeJson
 from paddock.host.plugins.features import FilledPromptJson, ResourceContentsJson
 from paddock.plugins.tool_pinning.accept import DefinitionReviewJson
 from paddock.plugins.tool_pinning.documents import PromptsJson, ResourcesJson
+from paddock.plugins.tool_pinning.normalize import MAX_DEFINITIONS
+from paddock.plugins.tool_pinning.tool_trust import TrustedWord
 from paddock.plugins.tool_pinning.tools import ToolJson, ToolsJson
 from paddock.web.disconnect import client_connection
 from paddock.web.request_context import call_context, is_tenant_operator, request_tenant
@@ -49,6 +54,25 @@ class AcceptDefinitionBody(TypedDict):
     kind: Annotated[str, "The kind of the definition."]
     name: Annotated[str, "Its name."]
     hash: Annotated[str, "The `waiting_hash` of the definition that was reviewed."]
+
+
+class TrustBody(TypedDict):
+    word: Annotated[
+        TrustedWord,
+        "`reads`: that tools only read, as they say. `errors`: that an error which they answer means that nothing was"
+        " done.",
+    ]
+    trusted: Annotated[bool, "Whether it is believed from now on."]
+    tools: NotRequired[
+        Annotated[
+            list[str],
+            MemberConstraint(max_items=MAX_DEFINITIONS),
+            "The tools. For `reads`, all that say so by default; to withdraw, all of which it is believed.",
+        ]
+    ]
+    shown: NotRequired[
+        Annotated[dict[str, str], "The hashes of the definitions that the person saw, by tool; 409 if one differs."]
+    ]
 
 
 class FeatureRoutes:
@@ -123,6 +147,9 @@ class FeatureRoutes:
         permitted = await self._host.calls.permitted_plugins.callable_names(name, context)
         listed = await self._host.plugins.features.tools(name, tenant=context.tenant)
         listed["tools"] = [tool for tool in listed["tools"] if tool["name"] in permitted]
+        marks = listed["read_marks"]
+        marks["trusted"] = [tool for tool in marks["trusted"] if tool in permitted]
+        marks["untrusted"] = {tool: shown for tool, shown in marks["untrusted"].items() if tool in permitted}
         return JsonResponse(listed)
 
     async def meet_tools(self, request: Request) -> JsonResponse[ToolsJson]:
@@ -232,7 +259,35 @@ class DefinitionRoutes:
                 ),
                 error_statuses=(409,),
             ),
+            ApiRoute(
+                "POST",
+                "/plugins/{name}/trust",
+                self.change_trust,
+                "Take a plugin's word for its tools",
+                "The tools for which this is new. It holds for the version in use and for the tools as they are defined"
+                " now. Needs a signed-in person, not an API key.",
+                query=TENANT_PARAM,
+                access=OPERATOR,
+                request_body=RequestBody(TrustBody, {"word": "reads", "trusted": True}),
+                error_statuses=(409,),
+                needs_person=True,
+            ),
         ]
+
+    async def change_trust(self, request: Request) -> JsonResponse[TrustChangeJson]:
+        body, name = validated_body(request, TrustBody), path_param(request)
+        person = require_interactive_person(caller_of(request).principal).id
+        tenant, word, tools = await request_tenant(self._host, request), TrustedWord(body["word"]), body.get("tools")
+        definitions = self._host.plugins.definitions
+        if not body["trusted"]:
+            return JsonResponse(await definitions.distrust(name, word, tools, person, tenant))
+        if word is TrustedWord.ERRORS and tools is None:
+            raise Invalid(
+                "the body is not valid",
+                [Problem("tools", "is missing", "name the tools whose errors mean that nothing was done", "required")],
+                code="invalid_params",
+            )
+        return JsonResponse(await definitions.trust(name, word, tools, person, tenant, shown=body.get("shown")))
 
     async def show_definitions(self, request: Request) -> JsonResponse[DefinitionsJson]:
         name, tenant = path_param(request), await request_tenant(self._host, request)

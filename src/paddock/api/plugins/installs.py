@@ -42,6 +42,9 @@ _CANCEL_WAIT_S = 5.0  # for a job to stop, so that the response has its final st
 Text: TypeAlias = Annotated[str, MemberConstraint(min_length=1, max_length=4096)]
 Texts: TypeAlias = Annotated[list[str], MemberConstraint(max_items=MAX_GRANTS)]
 
+_IMPORT_MEMBERS = frozenset({"settings_file", "server", "capabilities"})
+_IMPORT_HINTS = {"grant": "what the server is granted beyond its own entry is named in capabilities"}
+
 
 class StartInstallBody(TypedDict):
     source: NotRequired[
@@ -50,7 +53,7 @@ class StartInstallBody(TypedDict):
     ref: NotRequired[Annotated[Text, "A git tag, branch or commit, or a version."]]
     upgrade: NotRequired[Annotated[Text, "The plugin to upgrade; from its recorded source if no other is named."]]
     settings_file: NotRequired[
-        Annotated[Text, "In place of a source: the MCP settings of another program, for callers on the local socket."]
+        Annotated[Text, "In place of a source, on the local socket: an absolute path to the MCP settings of a program."]
     ]
     server: NotRequired[Annotated[str, "The name of the MCP server in `settings_file`."]]
     name: NotRequired[Annotated[Text, "For a registry package: the plugin's name."]]
@@ -63,6 +66,9 @@ class StartInstallBody(TypedDict):
         Annotated[Texts, "Capabilities that a person means to grant; an error if the package does not request them."]
     ]
     downgrade: NotRequired[Annotated[bool, "Whether an older version may replace a newer one."]]
+    as_installed: NotRequired[
+        Annotated[bool, "With `upgrade`: keep the installed package, and add the capabilities in `grant` to it."]
+    ]
 
 
 class ConfirmInstallBody(TypedDict):
@@ -189,7 +195,7 @@ class InstallRoutes:
         capabilities = parse_grants(body, "capabilities")
         text = body.get("source")
         if "settings_file" in body:
-            reject_problems([] if "server" in body else [Problem("server", "is missing", "name the server")])
+            reject_problems(_import_problems(body))
             _require_local(caller)
             server = ServerImport(Path(body["settings_file"]), body.get("server", ""), tuple(capabilities))
             return InstallRequest(None, server=server), f"{server.name} from {server.file}"
@@ -200,6 +206,9 @@ class InstallRoutes:
         if "upgrade" in body:
             history = await self._host.plugins.versions.history(body["upgrade"])
             upgrade, recorded = history.plugin.name, history.source
+        if body.get("as_installed", False) and upgrade is not None:
+            grants = tuple(parse_grants(body))
+            return InstallRequest(None, upgrade=upgrade, grants=grants, as_installed=True), f"{upgrade} as installed"
         source = None
         if text is not None:
             if not names_network_source(text):
@@ -262,6 +271,20 @@ class InstallRoutes:
 
     def _find(self, request: Request) -> InstallJob:
         return self._host.plugins.installer.find(path_param(request, "id"))
+
+
+def _import_problems(body: StartInstallBody) -> list[Problem]:
+    """Return what is wrong with a body that names an MCP server in a settings file."""
+    problems = [
+        Problem(member, "does not apply to a server of a settings file", _IMPORT_HINTS.get(member, "leave it out"))
+        for member in body
+        if member not in _IMPORT_MEMBERS
+    ]
+    if "server" not in body:
+        problems.append(Problem("server", "is missing", "name the server"))
+    if not Path(body.get("settings_file", "")).is_absolute():
+        problems.append(Problem("settings_file", "is not an absolute path", "name the whole path, from / on"))
+    return problems
 
 
 def _person(request: Request) -> Principal:

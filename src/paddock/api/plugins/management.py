@@ -49,7 +49,7 @@ class RemoveBody(TypedDict):
         Annotated[str, MemberConstraint(min_length=1, max_length=MAX_NAME_CHARS), "Remove only this version."]
     ]
     force: NotRequired[Annotated[bool, "Even if it is pinned."]]
-    dry_run: NotRequired[Annotated[bool, "Change nothing: 404 or 409 if the plugin cannot be removed."]]
+    dry_run: NotRequired[Annotated[bool, "Change nothing: 404 or 409 if the plugin or that version cannot be removed."]]
 
 
 class AliasJson(TypedDict):
@@ -135,7 +135,7 @@ class PluginManagementRoutes:
         body = validated_body(request, RemoveBody)
         version, force = body.get("version"), body.get("force", False)
         if body.get("dry_run", False):
-            plugin = await uninstaller.check_removable(name, force=force or version is not None)
+            plugin = await uninstaller.check_removable(name, version, force=force)
             return JsonResponse({"name": plugin, "version": version, "removed": False, "purge_pending": False})
         if version is not None:
             plugin = await uninstaller.uninstall_version(name, version, person, force=force)

@@ -14,9 +14,11 @@ from paddock.core.ids import Tenant
 from paddock.core.schema_annotations import MemberConstraint
 from paddock.host.calls.caller_view import OfferedPluginJson, PluginSummaryJson
 from paddock.host.host import Host
+from paddock.host.identity.caller import require_interactive_person
 from paddock.host.plugins.inventory import InstalledPluginJson, PluginJson
 from paddock.host.plugins.lifecycle import DisabledPluginJson, EnabledPluginJson, GrantStateJson
 from paddock.host.plugins.logs.log_files import LogLineJson, one_of_lines
+from paddock.plugins.tool_pinning.tool_trust import TrustedWord
 from paddock.web.request_context import call_context, is_tenant_operator, request_tenant
 from paddock.web.routing.body_parsers import MAX_GRANTS, parse_own_grants
 from paddock.web.routing.route import (
@@ -66,6 +68,19 @@ class EnableBody(TypedDict):
             "Capabilities that a person has just granted. Not for API keys.",
         ]
     ]
+    trust_reads: NotRequired[
+        Annotated[
+            bool,
+            "Take its word for the tools that say that they only read, as `POST /plugins/{name}/trust` does. A server"
+            " that never ran is started to list them. Not for API keys.",
+        ]
+    ]
+
+
+class EnabledResponseJson(EnabledPluginJson):
+    """A plugin that was enabled."""
+
+    trusted_reads: Annotated[list[str], "With `trust_reads`: the tools for which this is new; none if it does not run."]
 
 
 class PluginRoutes:
@@ -179,17 +194,27 @@ class PluginRoutes:
             return JsonResponse(plugin)
         return JsonResponse(await self._host.calls.permitted_plugins.plugin(path_param(request), context))
 
-    async def enable_plugin(self, request: Request) -> JsonResponse[EnabledPluginJson]:
-        body = validated_body(request, EnableBody)
+    async def enable_plugin(self, request: Request) -> JsonResponse[EnabledResponseJson]:
+        body, principal = validated_body(request, EnableBody), caller_of(request).principal
+        tenant, trusting = await request_tenant(self._host, request), body.get("trust_reads", False)
+        if trusting:
+            require_interactive_person(principal)
         enabled = await self._host.plugins.lifecycle.enable(
             path_param(request),
-            tenant=await request_tenant(self._host, request),
-            acknowledged=parse_own_grants(body, caller_of(request).principal),
+            tenant=tenant,
+            acknowledged=parse_own_grants(body, principal),
             anew=bool_param(request, "anew"),
             start=body.get("start", True),
-            by=caller_of(request).principal.id,
+            by=principal.id,
         )
-        return JsonResponse(enabled)
+        trusted: list[str] = []
+        if trusting and not enabled["reason"]:
+            await self._host.plugins.features.tools(enabled["name"], tenant=tenant, discover=True)
+            change = await self._host.plugins.definitions.trust(
+                enabled["name"], TrustedWord.READS, None, principal.id, tenant
+            )
+            trusted = change["tools"]
+        return JsonResponse({**enabled, "trusted_reads": trusted})
 
     async def show_grant(self, request: Request) -> JsonResponse[GrantStateJson]:
         tenant = await request_tenant(self._host, request)

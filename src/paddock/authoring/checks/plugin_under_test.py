@@ -13,7 +13,7 @@ from paddock.core.errors import Invalid, NotFound, PaddockError, Problem, TimedO
 from paddock.core.ids import AgentPath, PrincipalId, ProjectId, RequestId, SessionId
 from paddock.core.printable import printable
 from paddock.core.schema.compile import compile_schema
-from paddock.host.dev.trial_run import TrialRun
+from paddock.host.learn.trial_run import TrialRun
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.manifest.permissions import callable_effects

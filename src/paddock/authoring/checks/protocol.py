@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from paddock.authoring.checks.plugin_under_test import CheckResult, failed, passed, skipped
 from paddock.core.errors import PaddockError
 from paddock.core.printable import printable
-from paddock.host.dev.trial_run import TrialRun
+from paddock.host.learn.trial_run import TrialRun
 from paddock.manifest.model import CallableForm
 from paddock.plugins.dialects.envelope import is_mcp_server
 from paddock.rpc.errors import METHOD_NOT_FOUND, PeerLost, RpcError

@@ -20,9 +20,9 @@ from paddock.authoring.checks.plugin_under_test import (
 from paddock.core.errors import PaddockError
 from paddock.host.dev.dev_host import DevHost
 from paddock.host.dev.snapshot import SourceSnapshot
-from paddock.host.dev.trial_run import TrialRun
+from paddock.host.learn.trial_run import TrialRun
 from paddock.host.plugins.tool_records import parse_tool
-from paddock.manifest.effects import Effect
+from paddock.manifest.effects import Claim, Effect, claim_of
 from paddock.manifest.model import CallableSpec, PythonRuntime, Schema
 from paddock.plugins.dialects.envelope import is_mcp_server
 from paddock.plugins.store.lookup import load_schema
@@ -112,9 +112,8 @@ def _resolve_schema(
 
 
 def _declared_effects(spec: CallableSpec) -> tuple[Effect, ...]:
-    """Return the effects of a server's tool: here its author's own hint counts."""
-    read_only = spec.annotations.get("readOnlyHint") is True
-    return (Effect.READ_ONLY,) if read_only else (Effect.UNKNOWN,)
+    """Return the effects of a server's tool: here its author's own claim counts."""
+    return (Effect.READ_ONLY,) if claim_of(spec.annotations) is Claim.READS else (Effect.UNKNOWN,)
 
 
 async def _describe_worker(run: TrialRun) -> Mapping[str, dict[str, Any]]:

@@ -13,11 +13,14 @@ import os
 import signal
 import socket
 import struct
+import sys
 
 from paddock.cage.bwrap.mount_stage import MountStage
-from paddock.cage.linux import child_pids, is_readable
+from paddock.cage.confine.sandbox_init import INOTIFY_LIMITS
+from paddock.cage.linux import child_pids, is_readable, limit_in_user_namespace
 
 _CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid
+_ANCILLARY_BYTES = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)  # and one descriptor
 
 
 class BwrapCage:
@@ -33,6 +36,7 @@ class BwrapCage:
         self._stage = stage
         self._exit_code: int | None = None
         self._orphans: list[int] = []
+        self._listener: int | None = None
         self.init_pid: int | None = None
         self.plugin_pid: int | None = None
 
@@ -65,6 +69,16 @@ class BwrapCage:
         # Bubblewrap reports a signal as a shell does.
         return 128 - self._exit_code if 128 < self._exit_code <= 128 + signal.SIGRTMAX else self._exit_code
 
+    def take_listener(self) -> int | None:
+        """See `CageHandle`."""
+        listener, self._listener = self._listener, None
+        return listener
+
+    def limit_inotify(self) -> None:
+        """See `CageHandle`. Bubblewrap cannot do it, and in the cage nobody may."""
+        assert self.plugin_pid is not None
+        limit_in_user_namespace(self.plugin_pid, INOTIFY_LIMITS)
+
     def release(self) -> None:
         """See `CageHandle`."""
         gate, self._gate = self._gate, None
@@ -93,7 +107,7 @@ class BwrapCage:
         self._close_stage()
         if self._gate is not None:
             self._gate.close()
-        for descriptor in (self._status_fd, self._outer_pidfd, self._inner_pidfd):
+        for descriptor in (self._status_fd, self._outer_pidfd, self._inner_pidfd, self._listener):
             if descriptor is not None:
                 os.close(descriptor)
 
@@ -111,17 +125,21 @@ class BwrapCage:
                 self._inner_pidfd = os.pidfd_open(self.init_pid)
 
     def _read_gate(self) -> None:
-        """Learn the plugin's pid. The kernel attaches the sender's credentials, in the host's pid namespace."""
+        """Learn the plugin's pid, and get its listener in a learning cage. The kernel attaches the sender's
+        credentials, in the host's pid namespace."""
         if self._gate is None or self.plugin_pid is not None:
             return
         try:
-            message, ancillary, _, _ = self._gate.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
+            message, ancillary, _, _ = self._gate.recvmsg(1, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return
         except OSError:
             message, ancillary = b"", []
-        if message == b"R" and ancillary:
-            self.plugin_pid = _CREDENTIALS.unpack(ancillary[0][2])[0]
+        parts = {kind: data for _, kind, data in ancillary}
+        if rights := parts.get(socket.SCM_RIGHTS):
+            self._listener = int.from_bytes(rights, sys.byteorder)
+        if message == b"R" and socket.SCM_CREDENTIALS in parts:
+            self.plugin_pid = _CREDENTIALS.unpack(parts[socket.SCM_CREDENTIALS])[0]
         else:
             # The plugin ends by itself: no process behind the gate goes on without an answer.
             self._gate.close()

@@ -7,14 +7,16 @@ Records end with a NUL, since neither a path nor a variable can contain one:
     set NAME=VALUE          a variable of the program's environment
     word ARGUMENT           an argument of the program, in order
     artifacts               the artifact pipes stay open
+    observe NUMBER FILTER   a learning cage: install this filter, in hexadecimal, by the system call of that number
 """
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Iterator, Mapping
 
-from paddock.cage.confine.sandbox_init import KEEP_ARTIFACTS_RECORD
+from paddock.cage.confine.sandbox_init import KEEP_ARTIFACTS_RECORD, OBSERVE_RECORD
 from paddock.cage.spec import CageSpec, ResourceLimits
 
 # The bits of LANDLOCK_ACCESS_FS_*, in the kernel's order.
@@ -56,6 +58,8 @@ def landlock_rules(spec: CageSpec) -> Iterator[tuple[str, int]]:
         yield loader, EXECUTE_RIGHTS
     for program in spec.executables:
         yield program, EXECUTE_RIGHTS
+    for stand_in in spec.learning.stand_ins if spec.learning else ():
+        yield stand_in.path, EXECUTE_RIGHTS if stand_in.kind == "program" else READ_RIGHTS
 
 
 # The kernel holds up to some 400 KiB for each socket, which is counted nowhere unless a cgroup counts it.
@@ -70,8 +74,16 @@ def build_init_config(spec: CageSpec, limits: Mapping[int, int]) -> bytes:
         *(f"set {name}={value}" for name, value in sorted(spec.environment.items())),
         *(f"word {word}" for word in (spec.command[1:] if spec.python is None else spec.python.arguments)),
         *([KEEP_ARTIFACTS_RECORD.decode()] if spec.artifacts else []),
+        *([_observe_record(os.uname().machine)] if spec.learning else []),
     ]
     return b"".join(record.encode("utf-8", "surrogateescape") + b"\0" for record in records)
+
+
+def _observe_record(machine: str) -> str:
+    # Few cages are learning cages, and every start of a warden would wait for the import.
+    from paddock.cage.confine.notify_filter import SECCOMP_NUMBERS, notify_program
+
+    return f"{OBSERVE_RECORD.decode()} {SECCOMP_NUMBERS[machine]} {notify_program(machine).hex()}"
 
 
 def process_rlimits(limits: ResourceLimits, *, memory: bool, processes: bool) -> dict[int, int]:

@@ -16,6 +16,10 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False  # as type checkers know it, without the import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 CONFIG_PATH = "/.cage/orders"
 EXIT_REFUSED = 125
 GATE_FD = 3  # a socket to the warden
@@ -27,6 +31,11 @@ ARTIFACTS_IN_FD, ARTIFACTS_OUT_FD = 6, 7  # the artifact pipes, where the plugin
 PLUGIN_ARTIFACT_FDS = (3, 4)
 KEEP_ARTIFACTS_RECORD = b"artifacts"  # the record that keeps them open
 ARGUMENT_RECORD = b"word"  # the record that holds one argument of the program
+OBSERVE_RECORD = b"observe"  # the record of a learning cage
+# They name the keys of the user that runs the daemon: the kernel shows them to every process of that user.
+HIDDEN_PROC_FILES = ("/proc/keys", "/proc/key-users")
+# The kernel counts inotify for each user, and cages share one. By the names of the sysctls of a user namespace.
+INOTIFY_LIMITS = {"max_inotify_instances": 16, "max_inotify_watches": 8192}
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every machine
 _NO_NEW_PRIVILEGES = 38
@@ -37,6 +46,8 @@ _FOR_FILES = 0b1100_0000_0000_0111  # execute, write, read, truncate, device con
 # Access bits that each Landlock version handles; a later version handles all of these.
 _HANDLED = ((1, 0x1FFF), (2, 0x3FFF), (3, 0x7FFF), (5, 0xFFFF))
 _SCOPES = 0b11  # from version 6: no abstract sockets and no signals to the outside
+_SET_FILTER = 1
+_NEW_LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
 
 
 class ConfinementFailed(Exception):
@@ -63,7 +74,7 @@ def confine(config: bytes) -> dict[bytes, bytes]:
         elif kind == b"set":
             name, _, value = rest.partition(b"=")
             environment[name] = value
-        elif record and kind != ARGUMENT_RECORD and record != KEEP_ARTIFACTS_RECORD:
+        elif record and kind not in (ARGUMENT_RECORD, OBSERVE_RECORD) and record != KEEP_ARTIFACTS_RECORD:
             raise ConfinementFailed("an order is not understood")
     _lower(limits)
     _restrict(rules)
@@ -122,13 +133,53 @@ def _restrict(rules: list[tuple[int, bytes]]) -> None:
     os.close(ruleset_fd)
 
 
-def wait_for_release() -> None:
+def prepare_observed_start(config: bytes) -> Callable[[], None] | None:
+    """Return the function that lets a learning cage be observed and reports to the warden; None in all others.
+
+    From then on each call that names a file waits for the observer. So everything is imported here, before that.
+    """
+    records = (record.partition(b" ") for record in config.split(b"\0"))
+    order = next((rest.split(b" ") for kind, _, rest in records if kind == OBSERVE_RECORD), None)
+    if order is None:
+        return None
+    import _socket
+    import ctypes
+
+    number, code = int(order[0]), bytes.fromhex(order[1].decode())
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+    program = Program(len(code) // 8, code)
+    syscall = ctypes.CDLL(None).syscall
+    gate = _socket.socket(fileno=GATE_FD)
+
+    def report() -> None:
+        for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER):  # the second flag is newer
+            listener = syscall(number, _SET_FILTER, flags, ctypes.byref(program))
+            if listener >= 0:
+                break
+        else:
+            raise ConfinementFailed("this kernel cannot observe system calls")
+        rights = listener.to_bytes(4, sys.byteorder)
+        gate.sendmsg([b"R"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+        gate.detach()
+        os.close(listener)
+
+    return report
+
+
+def _report_ready() -> None:
+    os.write(GATE_FD, b"R")
+
+
+def wait_for_release(report: Callable[[], None] = _report_ready) -> None:
     """Tell the warden that the restrictions are applied, and wait until it has set limits and network outside.
 
     Raises:
         ConfinementFailed: The warden is gone or refuses this plugin. The process must end.
     """
-    os.write(GATE_FD, b"R")
+    report()
     if os.read(GATE_FD, 1) != b"G":
         raise ConfinementFailed("the warden did not open the gate")
     os.close(GATE_FD)
@@ -207,8 +258,9 @@ def main() -> None:
         # Before the limit on open files is lowered: descriptors above it could not be closed afterwards.
         ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         os.closerange(last_fd + 1, ceiling if ceiling > 0 else 1 << 20)
+        report = prepare_observed_start(config) or _report_ready
         environment = confine(config)
-        wait_for_release()
+        wait_for_release(report)
         if last_fd > GATE_FD:
             restore_artifact_fds()
     except BaseException as error:

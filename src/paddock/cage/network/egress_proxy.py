@@ -17,7 +17,7 @@ from paddock.cage.network.netlink import original_destination
 from paddock.cage.network.netns import PlannedSocket, match_sockets
 from paddock.cage.network.relay import DenialAggregator, NetworkDenial, NetworkLimits, RatePacer, Relay, close_socket
 from paddock.cage.network.splice import PipePool
-from paddock.cage.plan.network_plan import SYNTHETIC_PREFIX, plan_network
+from paddock.cage.plan.network_plan import SYNTHETIC_PREFIX, plan_cage_network
 from paddock.cage.spec import CageSpec
 from paddock.core.errors import HostError
 from paddock.core.events.capabilities import PluginNetConnected, PluginNetDenied
@@ -49,7 +49,7 @@ class CageEgressProxy:
         global_limit: anyio.CapacityLimiter,
     ) -> None:
         self._spec = spec
-        self._plan = plan_network(spec.network)
+        self._plan = plan_cage_network(spec)
         self._sockets = sockets
         self._publish = publish
         self._outside = outside
@@ -64,6 +64,7 @@ class CageEgressProxy:
         self._global_limit = global_limit
         self._running = 0
         self._watchers: list[Callable[[], None]] = []  # called whenever the plugin's connections carry data
+        self._denial_watchers: list[Callable[[NetworkDenial], None]] = []
         self._listen_scope = anyio.CancelScope()
         self._relay_scope = anyio.CancelScope()
         purposes = match_sockets(self._plan, len(sockets))
@@ -93,6 +94,10 @@ class CageEgressProxy:
     def watch(self, used: Callable[[], None]) -> None:
         """Call `used` on each connection, and when data is relayed."""
         self._watchers.append(used)
+
+    def watch_denials(self, denied: Callable[[NetworkDenial], None]) -> None:
+        """Call `denied` for each connection and each name that is refused."""
+        self._denial_watchers.append(denied)
 
     def finish(self) -> None:
         """Stop accepting, as the plugin is gone, and give what it sent last a moment to arrive."""
@@ -218,6 +223,8 @@ class CageEgressProxy:
         )
 
     def _record_denial(self, denial: NetworkDenial) -> None:
+        for watcher in self._denial_watchers:
+            watcher(denial)
         for recorded, times in self._denials.add(denial, anyio.current_time()):
             self._publish_denial(recorded, times)
 
@@ -299,6 +306,12 @@ class CageNetwork:
         proxy = self._proxies.get(cage_id)
         if proxy is not None:
             proxy.watch(used)
+
+    def watch_denials(self, cage_id: str, denied: Callable[[NetworkDenial], None]) -> None:
+        """Call `denied` for each connection and each name that a cage is refused."""
+        proxy = self._proxies.get(cage_id)
+        if proxy is not None:
+            proxy.watch_denials(denied)
 
     def detach(self, cage_id: str) -> None:
         """Finish a cage's network, as its plugin has ended. Does nothing when it has none."""

@@ -78,6 +78,7 @@ def build_arguments(
         *_namespace_options("--unshare-user", "--disable-userns", uid=NOBODY),
         *("--cap-drop", "ALL"),
         *_tmpfs_options(spec.limits),
+        *(option for path in sandbox_init.HIDDEN_PROC_FILES for option in ("--ro-bind", "/dev/null", path)),
         *_mount_options(spec, source_of),
         *_file_options(
             {
@@ -87,7 +88,8 @@ def build_arguments(
             },
             file,
         ),
-        *(option for path in (*spec.covers, "/proc", "/dev", "/") for option in ("--remount-ro", path)),
+        *_stand_in_options(spec, file),
+        *(option for path in (*_empty_directories(spec), "/proc", "/dev", "/") for option in ("--remount-ro", path)),
         *_interpreter_options(spec.environment),
         *("--chdir", spec.directory),
         *("--seccomp", str(file(assets.seccomp))),
@@ -156,11 +158,31 @@ def _mount_options(spec: CageSpec, source_of: SourceOf) -> list[str]:
     """Binds, covers and links, outer before inner: a later mount hides what was there."""
     mounts: list[tuple[str, int, list[str]]] = [
         *((bind.target, 0, _bind_options(bind, source_of)) for bind in spec.binds),
-        *((path, 1, ["--tmpfs", path]) for path in spec.covers),
+        *((path, 1, ["--tmpfs", path]) for path in _empty_directories(spec)),
         *((link.path, 2, ["--symlink", link.target, link.path]) for link in spec.links),
     ]
     mounts.sort(key=lambda mount: (mount[0].split("/"), mount[1]))
     return [option for _, _, options in mounts for option in options]
+
+
+def _empty_directories(spec: CageSpec) -> list[str]:
+    stand_ins = spec.learning.stand_ins if spec.learning else ()
+    return [*spec.covers, *(one.path for one in stand_ins if one.kind == "directory")]
+
+
+def _stand_in_options(spec: CageSpec, file: OpenFile) -> list[str]:
+    if spec.learning is None:
+        return []
+    from paddock.cage.plan.idle_program import idle_program
+
+    contents = {"file": ("0444", b""), "program": ("0555", idle_program(os.uname().machine))}
+    return [
+        option
+        for one in spec.learning.stand_ins
+        if one.kind in contents
+        for permissions, content in [contents[one.kind]]
+        for option in ("--perms", permissions, "--file", str(file(content)), one.path)
+    ]
 
 
 def _bind_options(bind: BindMount, source_of: SourceOf) -> list[str]:

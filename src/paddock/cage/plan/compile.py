@@ -27,13 +27,15 @@ from dataclasses import dataclass, field
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.allowed_programs import AllowedPrograms
 from paddock.cage.plan.environment import ISOLATED_PYTHON_FLAGS, with_artifact_fds
-from paddock.cage.plan.granted_paths import GrantRoots, PathRejected, resolve_granted_path
+from paddock.cage.plan.granted_paths import CAGE_PRIVATE, GrantRoots, PathRejected, resolve_granted_path
 from paddock.cage.plan.host_filesystem import CachedFilesystem, HostFilesystem
 from paddock.cage.plan.mount_layout import MAX_BINDS, MountLayout, is_below
+from paddock.cage.plan.named_places import find_named_places
 from paddock.cage.plan.programs import PROGRAM_PATH, ResolvedPath, ResolvedProgram, is_python, resolve_links
 from paddock.cage.plan.runtime_files import COMMON_PATHS, TLS_PATHS, library_trees, python_trees
-from paddock.cage.spec import SDK_PATH, WORKER_SCRIPT, BindMount, CageSpec, PythonScript, ResourceLimits
+from paddock.cage.spec import SDK_PATH, WORKER_SCRIPT, BindMount, CageSpec, Learning, PythonScript, ResourceLimits
 from paddock.core.errors import Problem
+from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, Execute, FileAccess, HostService, NetworkAccess
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.net.egress import EgressGrant
@@ -68,6 +70,7 @@ def compile_cage(
     limits: ResourceLimits = _DEFAULT_LIMITS,
     command: Sequence[str] | None = None,
     trees: Iterable[str] = (),
+    learning: Learning | None = None,
 ) -> CageSpec:
     """Compile the cage for one plugin.
 
@@ -85,6 +88,7 @@ def compile_cage(
             program of its dependencies.
         trees: Directories of the host that the plugin needs to run, such as those dependencies. They are shown even
             where they lie in a hidden directory.
+        learning: Makes it a learning cage.
 
     Raises:
         CageUnavailable: Something that was granted or that its command names does not exist or cannot be shown. Carries
@@ -97,7 +101,8 @@ def compile_cage(
         runtime.command if isinstance(runtime, CommandRuntime) and command is None else tuple(command or ())
     )
     egress = tuple(dict.fromkeys(EgressGrant(one.host, one.port) for one in granted if isinstance(one, NetworkAccess)))
-    needs_tls = bool(egress) or any(isinstance(one, Execute) for one in granted)
+    # A learning cage shows what comes with any grant of a host, so that it is not taken for a need of its own.
+    needs_tls = bool(egress) or any(isinstance(one, Execute) for one in granted) or learning is not None
     compilation.show_libraries(TLS_PATHS if needs_tls else ())
     compilation.show_granted(granted, roots)
     compilation.programs.show_trees(trees)
@@ -109,6 +114,8 @@ def compile_cage(
     variables = compilation.with_sdk(with_artifact_fds(environment, manifest, granted=artifacts))
     compilation.check_strings(argv, variables)
     trampoline = compilation.init_python()
+    if learning is None:  # a learning cage shows where such a file should be instead
+        compilation.check_nothing_is_lost(manifest)
     if compilation.problems:
         raise _unavailable_error(manifest, compilation.problems)
     binds, links, covers = compilation.layout.build()
@@ -127,6 +134,7 @@ def compile_cage(
         limits=limits,
         python=compilation.python_main(argv, directory, environment, granted),
         artifacts=artifacts,
+        learning=learning,
     )
 
 
@@ -263,6 +271,19 @@ class _Compilation:
                 )
         if any("\0" in argument for argument in argv):
             self._add_problem(_COMMAND, "command_unclear", "a word of the command has a NUL in it", "remove it")
+
+    def check_nothing_is_lost(self, manifest: Manifest) -> None:
+        """Refuse a file of the settings that the plugin would write into the cage's own /tmp, and that is then gone."""
+        for where, text in find_named_places(manifest, {}).texts:
+            # Not any path in a text: a shell's script may name scratch files.
+            path = posixpath.normpath(text.partition("=")[2] if text.startswith("-") else text)
+            if not path.startswith(f"{CAGE_PRIVATE}/") or self.layout.shows(path):
+                continue
+            if self.filesystem.kind(path) in (None, "file"):
+                place = f"every cage has a {CAGE_PRIVATE} of its own"
+                message = f"{printable(path)} is not granted, and what is written there would be lost: {place}"
+                hint = "name a file in its own folder, as config:/NAME, or grant write:fs: with the file's folder"
+                self._add_problem(where, "throwaway_path", message, hint)
 
     def init_python(self) -> str:
         """The interpreter that runs `sandbox_init`: the command's own, if it is the host's Python, else ours."""

@@ -20,7 +20,7 @@ from paddock.core.errors import Problem
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, Execute, FileAccess, PathRoot
 
-_CAGE_PRIVATE = ("/tmp",)  # noqa: S108 a directory below it can be granted, it itself is the cage's own
+CAGE_PRIVATE = "/tmp"  # noqa: S108 a directory below it can be granted, it itself is the cage's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def resolve_granted_path(
     if filesystem.kind(resolved.real) == "special":
         message = f"{declared} is a pipe, socket or device, which connects to another process"
         raise _rejected(capability, "special_file", message, "grant a directory or a regular file")
-    if resolved.real in _CAGE_PRIVATE:
+    if resolved.real == CAGE_PRIVATE:
         raise _rejected(
             capability,
             "private_path",

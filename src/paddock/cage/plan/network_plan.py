@@ -65,6 +65,12 @@ class NetworkPlan:
         return None
 
 
+def plan_cage_network(spec: CageSpec) -> NetworkPlan:
+    """Plan the network of a cage. In a learning cage every name and address leads to the proxy, whatever is granted."""
+    learns = spec.learning is not None and spec.learning.network
+    return plan_network((*spec.network, EgressGrant("*", None)) if learns else spec.network)
+
+
 def plan_network(network: Iterable[EgressGrant]) -> NetworkPlan:
     """Plan addresses, names, routes and redirects for the grants. The same grants give the same plan."""
     grants = tuple(dict.fromkeys(network))
@@ -133,7 +139,7 @@ HOST_NAME = "cage"
 def etc_files_for(spec: CageSpec) -> Mapping[str, str]:
     """A cage's own /etc files by path, without those for which the plugin was explicitly granted the host's."""
     bound = {bind.target for bind in spec.binds}
-    return {path: text for path, text in etc_file_contents(plan_network(spec.network)).items() if path not in bound}
+    return {path: text for path, text in etc_file_contents(plan_cage_network(spec)).items() if path not in bound}
 
 
 def etc_file_contents(plan: NetworkPlan) -> Mapping[str, str]:

@@ -58,7 +58,7 @@ class WardenClient:
         Raises:
             CageUnavailable: No cage can be built here, or the spec names something that does not exist.
         """
-        if spec.network and self._network is None:
+        if (spec.network or (spec.learning and spec.learning.network)) and self._network is None:
             raise CageUnavailable("nothing here serves a plugin's network", code="cage.no_network")
         async with self._launch_slots:
             pipes = _PluginPipes()
@@ -172,6 +172,10 @@ class CagedProcess:
         self.artifacts = artifacts
         self._connection = connection
         self._pending = pending
+
+    def take_listener(self) -> int | None:
+        """Hand over the seccomp listener of a learning cage; None in all others. The caller closes it."""
+        return self._pending.give_observed()
 
     async def wait(self) -> ProcessExit:
         """Wait until everything in the cage is gone, and return how the plugin ended. May be awaited again."""

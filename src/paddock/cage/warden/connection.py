@@ -22,6 +22,7 @@ from paddock.cage.warden import messages
 from paddock.cage.warden.messages import (
     CageEnded,
     CageListeners,
+    CageObserved,
     CageRefused,
     CageStarted,
     DescriptorsLost,
@@ -46,6 +47,7 @@ class PendingCage:
         loop = asyncio.get_running_loop()
         self.number = number
         self.listeners: list[socket.socket] = []
+        self._observed: int | None = None  # the seccomp listener of a learning cage
         self.answer: asyncio.Future[CageStarted | CageRefused] = loop.create_future()
         self.ended: asyncio.Future[ProcessExit] = loop.create_future()
         self._abandoned = False
@@ -57,9 +59,22 @@ class PendingCage:
         if self._abandoned:
             self.abandon()
 
+    def take_observed(self, descriptor: int) -> None:
+        """Keep the seccomp listener that came for it, or close it when it was abandoned."""
+        self._observed = descriptor
+        if self._abandoned:
+            self.abandon()
+
+    def give_observed(self) -> int | None:
+        """Hand over the seccomp listener, once."""
+        observed, self._observed = self._observed, None
+        return observed
+
     def abandon(self) -> None:
         """Close the sockets that came and those that still come."""
         self._abandoned = True
+        if (observed := self.give_observed()) is not None:
+            os.close(observed)
         for listener in self.listeners:
             listener.close()
         self.listeners.clear()
@@ -254,6 +269,8 @@ class WardenConnection:
             _close_all(descriptors)
         elif isinstance(message, CageListeners):
             pending.take_listeners(descriptors)
+        elif isinstance(message, CageObserved):
+            pending.take_observed(*descriptors)
         elif isinstance(message, CageStarted):
             pending.set_answer(message)
         elif isinstance(message, CageRefused):
@@ -266,7 +283,7 @@ class WardenConnection:
 
     def _listeners_lost(self, message: WardenMessage) -> None:
         """Refuse a cage whose sockets we had no room for: it could not be served."""
-        if isinstance(message, CageListeners) and (pending := self._pending_cages.get(message.number)):
+        if isinstance(message, CageListeners | CageObserved) and (pending := self._pending_cages.get(message.number)):
             pending.set_answer(
                 CageRefused(pending.number, NO_DESCRIPTORS_CODE, "no descriptor is free", RAISE_NOFILE_HINT)
             )

@@ -4,7 +4,7 @@ A SOCK_SEQPACKET socket joins the two, so that a message arrives whole or not at
 packet, so it travels as a memfd.
 
     daemon → warden    launch (the plugin's pipes and the spec as descriptors) · signal · kill
-    warden → daemon    hello or unfit · listeners (sockets as descriptors) · started · refused · ended
+    warden → daemon    hello or unfit · listeners (sockets as descriptors) · observed · started · refused · ended
 
 Named tuples, because a warden has to start quickly: nine dataclasses would take a tenth of its start time.
 """
@@ -71,6 +71,13 @@ class CageListeners(NamedTuple):
     number: int
 
 
+class CageObserved(NamedTuple):
+    """The seccomp listener of a learning cage as descriptor; sent before `started`."""
+
+    kind = "observed"
+    number: int
+
+
 class CageStarted(NamedTuple):
     """The cage is complete and the program runs, with this pid on the host."""
 
@@ -107,6 +114,7 @@ WardenMessage = (
     | WardenReady
     | WardenUnfit
     | CageListeners
+    | CageObserved
     | CageStarted
     | CageRefused
     | CageEnded
@@ -120,6 +128,7 @@ _MESSAGE_TYPES: dict[str, type[WardenMessage]] = {
         WardenReady,
         WardenUnfit,
         CageListeners,
+        CageObserved,
         CageStarted,
         CageRefused,
         CageEnded,

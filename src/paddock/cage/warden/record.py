@@ -95,9 +95,14 @@ class CageRecord:
                 self.cgroup.add_process(plugin_pid)
             if not self.cgroup.limits_cpu:
                 set_niceness(plugin_pid, self.spec.limits.cpu_weight)
+            self.handle.limit_inotify()
         except OSError as error:
             raise CageRefusal(f"its limits could not be set ({error})", code="cage.limits_failed") from error
         return _open_listeners(plugin_pid, self.spec)
+
+    def take_listener(self) -> int | None:
+        """The seccomp listener of a learning cage, for the caller to close."""
+        return self.handle.take_listener()
 
     def release(self) -> int:
         """Let the plugin run. Returns its pid."""
@@ -194,14 +199,14 @@ def _to_refusal(error: OSError, code: str) -> CageRefusal:
 
 
 def _open_listeners(plugin_pid: int, spec: CageSpec) -> list[socket.socket]:
-    if not spec.network:
+    if not spec.network and not (spec.learning and spec.learning.network):
         return []
     # Most plugins have no network, and then none of this is imported.
     from paddock.cage.network.netns import NetworkSetupFailed, open_cage_sockets
-    from paddock.cage.plan.network_plan import plan_network
+    from paddock.cage.plan.network_plan import plan_cage_network
 
     try:
-        return open_cage_sockets(plugin_pid, plan_network(spec.network))
+        return open_cage_sockets(plugin_pid, plan_cage_network(spec))
     except NetworkSetupFailed as error:
         raise CageRefusal(str(error), code=error.code, hint=error.hint) from error
     except OSError as error:

@@ -31,7 +31,13 @@ from paddock.cage.cgroups.cgroup import WardenCgroups
 from paddock.cage.cgroups.discovery import describe_mechanisms, find_locations, read_cgroup_view
 from paddock.cage.confine import sandbox_init
 from paddock.cage.launch_request import PluginStreams
-from paddock.cage.linux import NO_DESCRIPTORS_CODE, RAISE_NOFILE_HINT, become_subreaper, is_host_root
+from paddock.cage.linux import (
+    NO_DESCRIPTORS_CODE,
+    RAISE_NOFILE_HINT,
+    become_subreaper,
+    is_host_root,
+    leave_session_keyring,
+)
 from paddock.cage.plan.bwrap_arguments import load_cage_assets
 from paddock.cage.spec import CageSpec
 from paddock.cage.warden import messages
@@ -39,6 +45,7 @@ from paddock.cage.warden.cleanup import kill_abandoned
 from paddock.cage.warden.messages import (
     CageEnded,
     CageListeners,
+    CageObserved,
     CageRefused,
     CageStarted,
     DescriptorsLost,
@@ -174,6 +181,10 @@ class WardenServer:
             self._send(CageListeners(cage.number), descriptors[start : start + batch])
         for listener in listeners:
             listener.close()
+        observed = cage.take_listener()
+        if observed is not None:
+            self._send(CageObserved(cage.number), [observed])
+            os.close(observed)
         pid = cage.release()
         self._send(CageStarted(cage.number, pid))
 
@@ -300,6 +311,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda _number, _frame: control.shutdown(socket.SHUT_RD))
     become_subreaper()
+    leave_session_keyring()
     _raise_descriptor_limit()
     own_pids = (os.getppid(), os.getpid())
     cgroups = WardenCgroups(find_locations(read_cgroup_view(lambda: own_pids)), own_pids)

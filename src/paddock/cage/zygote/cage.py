@@ -123,6 +123,15 @@ class ZygoteCage:
             return self._fallback.poll()
         return self._exit_code
 
+    def take_listener(self) -> int | None:
+        """See `CageHandle`. A learning cage is never started from a zygote."""
+        return None
+
+    def limit_inotify(self) -> None:
+        """See `CageHandle`. A copy of the zygote has limited itself."""
+        if self._fallback is not None:
+            self._fallback.limit_inotify()
+
     def release(self) -> None:
         """See `CageHandle`."""
         if self._fallback is not None:

@@ -16,7 +16,7 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 ZYGOTE_FILES = "/.cage/zygote"  # the directory of the zygote's program in its cage
 CAGE_ID = 65534  # the uid and gid a plugin sees itself as
@@ -69,14 +69,17 @@ def open_tree(path: str) -> int:
     return _check(_libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), _CLONE_WHOLE_TREE), f"open_tree {path}")
 
 
-def mount_proc_and_devpts() -> int:
+def mount_proc_and_devpts(hidden: Iterable[str]) -> int:
     """Mount a /proc that shows our processes alone, and our own terminals. Returns a descriptor of the outer /proc.
 
-    The outer one is still writable, which the last steps need.
+    The outer one is still writable, which the last steps need. `hidden` are files of /proc that no plugin may see.
     """
     outer = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
     _mount(None, "/", None, _RECURSIVE | _PRIVATE)
     _mount("proc", "/proc", "proc", _READ_ONLY | _NO_SET_ID | _NO_DEVICES | _NO_EXECUTE)
+    for path in hidden:
+        _mount("/dev/null", path, None, _BIND)
+        _read_only(path)  # and without devices, so that it cannot be opened
     # A shared devpts would be a channel from plugin to plugin.
     _mount("devpts", "/dev/pts", "devpts", _NO_SET_ID | _NO_EXECUTE, "newinstance,ptmxmode=0666,mode=620")
     return outer
@@ -113,10 +116,10 @@ def mount_plugin_files(*, tree: int, root: str, trees: str, tmp_bytes: int, etc:
         _mount(copy, path, None, _BIND)
 
 
-def enter_nobody_userns(proc: int) -> None:
+def enter_nobody_userns(proc: int, limits: Mapping[str, int]) -> None:
     """Enter a user namespace where we are nobody, that can have no others below it, and drop every capability.
 
-    `proc` is the outer /proc: our own is read-only.
+    `proc` is the outer /proc: our own is read-only. `limits` are set for the namespace, by the names of their sysctls.
     """
     user, group = os.getuid(), os.getgid()
     _check(_libc.unshare(_NEW_USER), "unshare user")
@@ -124,6 +127,9 @@ def enter_nobody_userns(proc: int) -> None:
     _write(proc, "self/uid_map", f"{CAGE_ID} {user} 1")
     _write(proc, "self/gid_map", f"{CAGE_ID} {group} 1")
     _write(proc, "sys/user/max_user_namespaces", "0")
+    for name, most in limits.items():
+        if os.access(f"sys/user/{name}", os.F_OK, dir_fd=proc):  # a kernel may have no inotify
+            _write(proc, f"sys/user/{name}", str(most))
     drop_capabilities()
     # Otherwise /proc/self would belong to root, and a plugin could not read about itself.
     _check(_libc.prctl(_DUMPABLE, 1, 0, 0, 0), "dumpable")

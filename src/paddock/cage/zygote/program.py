@@ -123,7 +123,7 @@ def _run_copy(warden: socket.socket, report_write: int) -> PluginProgram:
         namespaces.die_with_parent()
         namespaces.unshare_namespaces()
         os.setsid()
-        proc = namespaces.mount_proc_and_devpts()
+        proc = namespaces.mount_proc_and_devpts(sandbox_init.HIDDEN_PROC_FILES)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         status, status_write = os.pipe()
         plugin = os.fork()
@@ -173,7 +173,7 @@ def _confine_self(descriptors: RequestDescriptors, control: socket.socket, proc:
     namespaces.mount_plugin_files(
         tree=tree, root=root, trees=request["trees"], tmp_bytes=request["tmp_bytes"], etc=request["etc"]
     )
-    namespaces.enter_nobody_userns(proc)
+    namespaces.enter_nobody_userns(proc, sandbox_init.INOTIFY_LIMITS)
     for number, descriptor in enumerate((descriptors.stdin, descriptors.stdout, descriptors.stderr)):
         os.dup2(descriptor, number)
     control = _close_other_fds(control, descriptors)

@@ -44,7 +44,7 @@ def plan_warm_start(spec: CageSpec, trees: str | None) -> WarmStart | None:
         spec: The plugin's cage.
         trees: The directory that contains all installed plugins, with links resolved.
     """
-    if spec.python is None or trees is None or spec.covers:
+    if spec.python is None or trees is None or spec.covers or spec.learning:
         return None
     own = [bind for bind in spec.binds if _is_below(bind.target, trees)]
     others = tuple(bind for bind in spec.binds if bind not in own)

@@ -7,8 +7,10 @@ artifacts.get {uri, offset?, length?}      → {stream, size, total_size, is_par
 artifacts.get {uri, …, inline: true}       → the same with {base64} in place of the stream
 artifacts.delete {uri}                     → {deleted}
 
-A plugin reads its own artifacts, and those that the payload of its call names: the caller handed those over. An address
-cannot be guessed, since it is a hash, but it may leak: a plugin that finds one in some log cannot read by it.
+Knowing an address gives nobody a right: it may leak, and the hash of short content can be guessed. A person or program
+reads what was handed to them in an answer, and what a callable made that they may call without asking. A plugin reads
+its own artifacts, and those that the payload of its call names, if its caller may read them. Whatever else is stored is
+reported like what is not.
 """
 
 from __future__ import annotations
@@ -23,21 +25,24 @@ from pathlib import Path
 from typing import Any
 
 from paddock.capabilities.artifacts import request_params
-from paddock.capabilities.artifacts.address import artifact_address, is_digest, parse_address
+from paddock.capabilities.artifacts.access import ArtifactAccess, MayCall
+from paddock.capabilities.artifacts.address import artifact_address, parse_address
 from paddock.capabilities.artifacts.files import ArtifactFiles, PendingFile
+from paddock.capabilities.artifacts.readers import (
+    ArtifactMaker,
+    forget_readers,
+    forget_readers_of_plugin,
+    record_maker,
+)
 from paddock.capabilities.artifacts.request_params import MAX_INLINE_BYTES
 from paddock.capabilities.artifacts.rows import (
     ArtifactLimits,
     StoredArtifact,
-    artifact_not_found_error,
     check_quota,
     delete_all_artifacts,
     delete_artifact,
-    find_artifact,
-    find_own_artifact,
     find_unreferenced,
     insert_artifact,
-    require_artifact,
     stored_totals,
 )
 from paddock.capabilities.dispatcher import ServiceHandler
@@ -102,10 +107,12 @@ class ArtifactService:
         files: ArtifactFiles,
         database: Database,
         *,
+        access: ArtifactAccess,
         publish_for: Callable[[Tenant], EventSink],
         clock: Clock,
         limits: ArtifactLimits | None = None,
     ) -> None:
+        self.access = access
         self._files = files
         self._database = database
         self._publish_for = publish_for
@@ -220,7 +227,7 @@ class ArtifactService:
         async with self._change_lock:
             await self._workers.run(lambda: self._files.commit(draft, tenant))
             try:
-                new = await self._database.write(lambda tx: insert_artifact(tx, tenant, plugin, artifact, self._limits))
+                new = await self._database.write(lambda tx: self._insert(tx, request, artifact))
             except BaseException:
                 await self._delete_unreferenced(tenant, artifact.digest)
                 raise
@@ -231,6 +238,12 @@ class ArtifactService:
             )
             self._publish_for(tenant).publish(created)
         return {"uri": uri, "size": artifact.size, "sha256": artifact.digest, "media_type": media_type}
+
+    def _insert(self, tx: Transaction, request: CapabilityRequest, artifact: StoredArtifact) -> bool:
+        new = insert_artifact(tx, request.tenant, request.plugin, artifact, self._limits)
+        if request.callable:
+            record_maker(tx, request.tenant, artifact.digest, ArtifactMaker(request.plugin, request.callable))
+        return new
 
     # --- downloads ----------------------------------------------------------------------------------------------------
 
@@ -247,13 +260,15 @@ class ArtifactService:
         if not isinstance(inline, bool):
             raise invalid_param("inline", "must be true or false")
         channel = None if inline else _require_channel(request)
-        artifact = await self._database.read(lambda tx: _find_readable(tx, request, digest))
-        if artifact is None:
+        call = request.call if digest in request.artifact_digests else None
+        try:
+            artifact = await self.access.find_for_plugin(request.tenant, request.plugin, call, digest)
+        except NotFound:
             raise NotFound(
                 "there is no such artifact, or it is not this plugin's to read",
                 code="artifacts.unknown",
-                hint="a plugin reads its own, and those whose address is in the payload of its call",
-            )
+                hint="a plugin reads its own, and those in the payload of its call that its caller may read",
+            ) from None
         offset, length = request_params.read_range(
             params, artifact.size, MAX_INLINE_BYTES if channel is None else artifact.size
         )
@@ -285,7 +300,7 @@ class ArtifactService:
 
     async def _delete(self, request: CapabilityRequest, digest: str) -> dict[str, Any]:
         async with self._change_lock:
-            deleted = await self._database.write(lambda tx: delete_artifact(tx, request.tenant, request.plugin, digest))
+            deleted = await self._database.write(lambda tx: _delete_with_readers(tx, request, digest))
             await self._delete_unreferenced(request.tenant, digest)
         return {"deleted": deleted}
 
@@ -301,18 +316,8 @@ class ArtifactService:
 
     async def _forget(self, plugin: str) -> None:
         async with self._change_lock:
-            unreferenced = await self._database.write(lambda tx: delete_all_artifacts(tx, plugin))
+            unreferenced = await self._database.write(lambda tx: _delete_all_with_readers(tx, plugin))
             await self._workers.run(lambda: self._files.delete(unreferenced))
-
-    async def find(self, tenant: Tenant, digest: str) -> StoredArtifact:
-        """Return the artifact of this hash, whichever plugin owns it. For people, who may see what their plugins made.
-
-        Raises:
-            NotFound: there is none.
-        """
-        if not is_digest(digest):
-            raise artifact_not_found_error()
-        return await self._database.read(lambda tx: require_artifact(tx, tenant, digest))
 
     async def check_size(self, tenant: Tenant, artifact: StoredArtifact) -> None:
         """Check that an artifact's bytes are there, before a response begins; see `ArtifactFiles.check_size`."""
@@ -351,13 +356,15 @@ async def open_artifacts(
     directory: Path,
     database: Database,
     *,
+    may_call: MayCall,
     publish_for: Callable[[Tenant], EventSink],
     clock: Clock,
     limits: ArtifactLimits | None = None,
 ) -> AsyncGenerator[ArtifactService, None]:
     """Open the artifacts service on a directory for as long as the block runs."""
     files = ArtifactFiles(directory)
-    artifacts = ArtifactService(files, database, publish_for=publish_for, clock=clock, limits=limits)
+    access = ArtifactAccess(database, may_call)
+    artifacts = ArtifactService(files, database, access=access, publish_for=publish_for, clock=clock, limits=limits)
     try:
         await asyncio.to_thread(files.delete_old_pending)
         yield artifacts
@@ -365,11 +372,14 @@ async def open_artifacts(
         await asyncio.shield(artifacts.aclose())
 
 
-def _find_readable(tx: Transaction, request: CapabilityRequest, digest: str) -> StoredArtifact | None:
-    own_artifact = find_own_artifact(tx, request.tenant, request.plugin, digest)
-    if own_artifact is None and digest in request.artifact_digests:
-        return find_artifact(tx, request.tenant, digest)
-    return own_artifact
+def _delete_with_readers(tx: Transaction, request: CapabilityRequest, digest: str) -> bool:
+    forget_readers(tx, request.tenant, request.plugin, digest)
+    return delete_artifact(tx, request.tenant, request.plugin, digest)
+
+
+def _delete_all_with_readers(tx: Transaction, plugin: str) -> list[tuple[str, str]]:
+    forget_readers_of_plugin(tx, plugin)
+    return delete_all_artifacts(tx, plugin)
 
 
 def _require_channel(request: CapabilityRequest) -> PipeChannel:

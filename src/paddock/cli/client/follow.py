@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from paddock.cli.output.outcome_text import call_timeout_error, daemon_lost_erro
 from paddock.cli.output.report import InterruptedCommand
 from paddock.cli.output.status_line import CallEventLine
 from paddock.core.error_formats import error_from_problem
-from paddock.core.errors import HostError, PaddockError, TimedOut
+from paddock.core.errors import HostError, NotFound, PaddockError, TimedOut
 
 if TYPE_CHECKING:
     from paddock.cli.output.approval_prompt import ApprovalPrompt
@@ -79,6 +79,7 @@ def follow_call(
         NeedsApproval: it waits for approval, and was left pending.
         PaddockError: it failed, or the daemon went away.
     """
+    also_approved = list[str]()
     with CallEventLine() as event_line:
         for kind, data in events:
             if kind == "event":
@@ -89,10 +90,11 @@ def follow_call(
                     _answer_question(client, data, questions)
             elif kind == "approval":
                 event_line.clear()
-                _answer_approval(client, data, approvals)
-            elif data["status"] == "succeeded":
-                return data
+                also_approved += _answer_approval(client, data, approvals)
             else:
+                wait_for_calls(client, also_approved)
+                if data["status"] == "succeeded":
+                    return data
                 raise error_from_problem(data.get("error"))
     raise HostError("the daemon went away before the call ended", code="daemon.lost")
 
@@ -124,11 +126,28 @@ def _cancelled_call(client: ApiClient, call_id: str) -> dict[str, Any] | None:
     return None
 
 
-def _answer_approval(client: ApiClient, request: dict[str, Any], approvals: ApprovalPrompt) -> None:
+def wait_for_calls(client: ApiClient, call_ids: Iterable[str]) -> None:
+    """Wait for other calls that an answer released, if they run in this process: they would end with it."""
+    if client.has_daemon:
+        return
+    for call_id in call_ids:
+        # One that could not go on is not known here.
+        with suppress(NotFound), client.stream_events(f"/calls/{path_segment(call_id)}/events") as events:
+            for _ in events:
+                pass
+
+
+def _answer_approval(client: ApiClient, request: dict[str, Any], approvals: ApprovalPrompt) -> list[str]:
+    """Ask for an answer, and return the calls that it released beside the one it is about."""
+    also_approved = list[str]()
+
     def send(approved: bool, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        return client.post(f"/approvals/{request['approval']}/{'approve' if approved else 'deny'}", dict(body))
+        answered = client.post(f"/approvals/{request['approval']}/{'approve' if approved else 'deny'}", dict(body))
+        also_approved.extend(covered["call_id"] for covered in answered["also_approved"])
+        return answered
 
     approvals.answer(request, send, client.run)
+    return also_approved
 
 
 def _answer_question(client: ApiClient, question: dict[str, Any], questions: QuestionPrompt) -> None:

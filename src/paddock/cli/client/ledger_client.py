@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,6 +59,16 @@ def read_latest(tenant: str, entry_filter: EntryFilter, *, before: int | None, c
             lambda tx: (list_entries(tx, tenant, entry_filter, before=before, limit=count), last_seq(tx, tenant))
         )
     return LatestEntries(entries[::-1], end)
+
+
+def read_key_labels(tenant: str, entries: Iterable[LedgerEntry]) -> dict[str, str]:
+    """Return the labels of API keys by principal, if an entry names a key."""
+    if not any(str(value).startswith("key:") for entry in entries for value in entry.personal.values()):
+        return {}
+    from paddock.principals.api_keys import key_labels
+
+    with open_for_read() as store:
+        return store.plugins.database.read(lambda tx: key_labels(tx, tenant))
 
 
 def find_history(tenant: str, name: str) -> EntryHistory:

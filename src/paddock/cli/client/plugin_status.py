@@ -49,7 +49,8 @@ def wait_until_plugin_runs(
 
 def runtime_from_response(started: dict[str, Any]) -> dict[str, Any]:
     """Extract the runtime from the daemon's response to a start, as `list` and `info` show it."""
-    return {field: value for field, value in started.items() if field not in ("name", "version", "warnings")}
+    others = ("name", "version", "warnings", "trusted_reads")
+    return {field: value for field, value in started.items() if field not in others}
 
 
 def start_failed_error(started: dict[str, Any], rollback_command: str = "") -> Unavailable:

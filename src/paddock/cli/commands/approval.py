@@ -93,14 +93,17 @@ def show(approval_id: str, *, tenant: str, as_json: bool) -> None:
         print_message(f"  {line}")
 
 
-@app.command("approve", examples=["paddock approval approve ID", "paddock approval approve ID --always -y"])
+@app.command("approve", examples=["paddock approval approve ID", "paddock approval approve ID --once -y"])
 @approval_id_argument
 @comment_option
-@click.option("--session", is_flag=True, help="Also approve such calls for the rest of the session.")
+@click.option("--once", is_flag=True, help="Approve this call alone; the default for all but confirmations.")
+@click.option("--session", is_flag=True, help="Confirm the tool for the rest of the session.")
 @click.option(
-    "--always", is_flag=True, help="Also approve all such calls of this caller, until the approval is removed."
+    "--always",
+    is_flag=True,
+    help="Confirm the tool for this caller until the plugin is upgraded; the default for a confirmation.",
 )
-@click.option("--plugin", is_flag=True, help="With --session or --always: approve all callables of the plugin.")
+@click.option("--plugin", is_flag=True, help="With --session or --always: confirm all tools of the plugin.")
 @click.option("--params", "-p", metavar="JSON", help="Approve with these parameters instead.")
 @confirmed_option
 @options.tenant
@@ -109,6 +112,7 @@ def approve(
     approval_id: str,
     *,
     comment: str,
+    once: bool,
     session: bool,
     always: bool,
     plugin: bool,
@@ -120,11 +124,13 @@ def approve(
     """Approve a request: the call is made. Without a daemon, it is made by this command, which prints its result."""
     from paddock.cli.commands.call.make import read_parameters
 
-    if session and always:
-        raise click.BadParameter("give one of --session and --always", param_hint="--session")
+    scopes = [scope for scope, given in (("once", once), ("session", session), ("always", always)) if given]
+    if len(scopes) > 1:
+        given = " and ".join(f"--{scope}" for scope in scopes)
+        raise click.BadParameter(f"give one of {given}", param_hint=f"--{scopes[0]}")
     if plugin and not (session or always):
         raise click.BadParameter("is for a standing approval: give --session or --always too", param_hint="--plugin")
-    body: dict[str, Any] = {"comment": comment, "scope": "always" if always else "session" if session else "once"}
+    body: dict[str, Any] = {"comment": comment} | ({"scope": scopes[0]} if scopes else {})
     body |= {"reach": "plugin"} if plugin else {}
     body |= {"params": read_parameters(params)} if params is not None else {}
     _send_verdict(approval_id, "approve", body, tenant, yes=yes, as_json=as_json)
@@ -161,8 +167,8 @@ def list_standing(*, revoked: bool, tenant: str, as_json: bool) -> None:
     if not response["standing"]:
         print_message("no standing approvals")
         return
-    columns = ["id", "holder", "call", "reach", "scope", "given_by", "given_at"]
-    headings = ["ID", "FOR", "CALL", "REACH", "SCOPE", "GIVEN BY", "GIVEN"]
+    columns = ["id", "holder", "call", "reach", "scope", "given_by", "given_at", "state"]
+    headings = ["ID", "FOR", "CALL", "REACH", "SCOPE", "GIVEN BY", "GIVEN", "STATE"]
     if revoked:
         columns, headings = [*columns, "revoked_at"], [*headings, "REVOKED"]
     rows = [
@@ -170,6 +176,7 @@ def list_standing(*, revoked: bool, tenant: str, as_json: bool) -> None:
         | {
             "call": _approval_name(item),
             "given_at": item["given_at"][:19],
+            "state": "revoked" if item["revoked_at"] else "outdated" if item["outdated"] else "holds",
             "revoked_at": (item["revoked_at"] or "")[:19],
         }
         for item in response["standing"]
@@ -206,7 +213,7 @@ def _send_verdict(
     approval_id: str, verdict: str, body: dict[str, Any], tenant: str, *, yes: bool, as_json: bool
 ) -> None:
     from paddock.cli.client.api_client import open_client, path_segment
-    from paddock.cli.output.approval_prompt import print_standing_approval
+    from paddock.cli.output.approval_prompt import print_chosen_scope
     from paddock.core.error_formats import error_from_problem
 
     if not yes and not is_interactive():
@@ -218,10 +225,10 @@ def _send_verdict(
     address, call = f"/approvals/{path_segment(approval_id)}", None
     with open_client(tenant) as client:
         if not yes:
-            _confirm_verdict(client.get(address), verdict)
+            body |= _confirm_verdict(client.get(address), verdict, body)
         approval = client.post(f"{address}/{verdict}", body)
         if verdict == "approve" and not client.has_daemon:
-            approval, call = _finish_approved_call(client, approval)
+            approval, call = _finish_approved_calls(client, approval)
     if as_json:
         print_json(approval if call is None else {**approval, "call": call})
     elif approval["id"] != approval_id:
@@ -231,7 +238,8 @@ def _send_verdict(
         raise click.exceptions.Exit(report_error(error_from_problem(call["error"]), as_json=False))
     if not as_json:
         print_message(f"{styled('✓', 'green')} {_verdict_text(approval, verdict, tenant)}")
-        print_standing_approval(approval, tenant)
+        if verdict == "approve":
+            print_chosen_scope(approval, tenant)
         if call is not None:
             print_json(call["result"])
 
@@ -254,16 +262,25 @@ def _verdict_text(approval: Mapping[str, Any], verdict: str, tenant: str) -> str
     return f"approved {approval['id']}; the call goes on: {follow}"
 
 
-def _confirm_verdict(request: Mapping[str, Any], verdict: str) -> None:
-    from paddock.cli.output.approval_prompt import print_preview
+def _confirm_verdict(request: Mapping[str, Any], verdict: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask the person once more; return the scope that they choose, if the request leaves a choice."""
+    from paddock.cli.output.approval_prompt import ask_scope, print_preview
 
     print_preview(request["preview"], request["kind"])
-    if not ask_yes_no("Approve it?" if verdict == "approve" else "Deny it?"):
+    chosen: dict[str, Any] = {}
+    if verdict == "approve" and request["remember"] != "never" and "scope" not in body:
+        scope = ask_scope()
+        confirmed, chosen = scope is not None, {"scope": scope}
+    else:
+        confirmed = ask_yes_no("Approve it?" if verdict == "approve" else "Deny it?")
+    if not confirmed:
         raise NeedsConsent("you did not confirm it; nothing was changed", code="consent_refused")
+    return chosen
 
 
-def _finish_approved_call(client: ApiClient, approval: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Wait for a call that runs in this process; return its request as it is then, and the call if it was made."""
+def _finish_approved_calls(client: ApiClient, approval: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Wait for the calls that run in this process; return the request as it is then, and its call if it was made."""
+    from paddock.cli.client.follow import wait_for_calls
     from paddock.cli.output.status_line import CallEventLine
 
     address = f"/calls/{approval['call_id']}"
@@ -273,6 +290,7 @@ def _finish_approved_call(client: ApiClient, approval: dict[str, Any]) -> tuple[
         for kind, data in events:
             if kind == "event":
                 event_line.show(data)
+    wait_for_calls(client, [covered["call_id"] for covered in approval["also_approved"]])
     return client.get(f"/approvals/{approval['id']}"), client.get(address)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ def doctor(*, as_json: bool) -> None:
     from paddock.host.doctor.check import exit_status, text_lines, to_json
     from paddock.host.doctor.run import check_machine
 
+    logging.getLogger("paddock").addHandler(logging.NullHandler())  # the checks report what would be logged
     checks = list(map(_with_commands, check_machine(os.environ, Path.home(), working_directory(), _ask_daemon)))
     if as_json:
         print_json(to_json(checks))

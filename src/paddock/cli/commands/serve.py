@@ -23,11 +23,16 @@ LOG_LEVEL_NAMES = ("debug", "info", "warning", "error")
 FINAL_FLUSH_S = 0.5  # for the last line
 
 
-@command("serve", examples=["paddock serve --log-format json"])
+@command("serve", examples=["paddock serve --port 8080", "paddock serve --log-format json"])
+@click.option(
+    "--port",
+    type=click.IntRange(min=0, max=65535),
+    help="The TCP port, 0 for any free one. [default: that of http.address]",
+)
 @click.option("--log-format", default="text", metavar="FORM", help="The format of the log on stderr: text or json.")
 @click.option("--log-level", metavar="LEVEL", help=f"Least important message: {', '.join(LOG_LEVEL_NAMES)}.")
 @options.as_json
-def serve(*, log_format: str, log_level: str | None, as_json: bool) -> None:
+def serve(*, port: int | None, log_format: str, log_level: str | None, as_json: bool) -> None:
     """Run the daemon: the enabled plugins, the HTTP API and the console.
 
     Ctrl-C or SIGTERM lets calls finish first; a second one does not.
@@ -56,7 +61,7 @@ def serve(*, log_format: str, log_level: str | None, as_json: bool) -> None:
                 out.flush(FINAL_FLUSH_S)
 
         try:
-            status = run_async(run_daemon(report_and_flush, configure_log))
+            status = run_async(run_daemon(report_and_flush, configure_log, port))
         except PaddockError as error:
             if not as_json:
                 raise

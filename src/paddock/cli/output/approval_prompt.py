@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from paddock.cli.output.action_text import tenant_option
+from paddock.cli.output.outcome_text import scope_text
 from paddock.cli.output.question_prompt import RunPrompt, read_terminal_line
 from paddock.cli.output.report import is_interactive, print_message, styled
 from paddock.core.errors import Conflict, Denied, NeedsApproval
@@ -14,6 +16,18 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
 
 MAX_PREVIEW_CHARS = 4_000  # of the parameters; the rest is in `paddock approval show --json`
+
+_ALWAYS_WORDS = ("a", "always")
+_ALWAYS_OR_ONCE = "[y]es, always for this tool until it is upgraded · [o]nce, this call alone"
+_LASTING_SCOPES: Mapping[str, str] = {
+    "y": "always",
+    "yes": "always",
+    "a": "always",
+    "always": "always",
+    "o": "once",
+    "once": "once",
+}
+_SINGLE_SCOPES: Mapping[str, str] = {"y": "once", "yes": "once", "o": "once", "once": "once"}
 
 # Sends a verdict, which is whether it approves and the request body, and returns the request as it is then. Raises
 # Denied where the person may not give it, and Conflict where another answer came first.
@@ -51,21 +65,21 @@ class ApprovalPrompt:
         if self._terminal:
             print_preview(request["preview"], request["kind"])
             prompt = _ask_verdict(
-                rememberable=request.get("remember", "never") != "never",
+                request,
                 needs_other_person=self._own_call
                 and bool(request.get("four_eyes")),  # their own approval would be rejected
             )
             choice = run(prompt)
             if choice != "later":
                 try:
-                    answered = send(choice != "no", {"scope": "always"} if choice == "always" else {})
+                    answered = send(choice != "no", {} if choice == "no" else {"scope": choice})
                 except Denied as denied:
                     print_message(f"{styled('not yours to answer:', 'yellow')} {printable(denied.message, 400)}")
                 except Conflict as error:
                     print_message(f"{styled('too late:', 'yellow')} {printable(error.message, 400)}")
                     return
                 else:
-                    print_standing_approval(answered, self.tenant)
+                    print_chosen_scope(answered, self.tenant)
                     return
         if self._wait and self._has_daemon:
             approver = "another person" if request.get("four_eyes") else "a person"
@@ -102,13 +116,22 @@ def approve_hint(request: Mapping[str, Any], tenant: str) -> str:
     return f"approve it: paddock approval approve {approval}"
 
 
-def print_standing_approval(approval: Mapping[str, Any], tenant: str) -> None:
-    """Print how to end the standing approval that an answer created, if it did."""
+def print_chosen_scope(approval: Mapping[str, Any], tenant: str) -> None:
+    """Print how long a confirmation lasts, how to end it, and which other requests it answered."""
     if approval["standing"]:
-        print_message(
-            "  this is a standing approval; to end it: paddock approval standing remove"
-            f" {approval['standing']}{tenant_option(tenant)}"
-        )
+        remove = f"paddock approval standing remove {approval['standing']}{tenant_option(tenant)}"
+        print_message(f"  it holds for {scope_text(approval['answers'][-1])}; to end that: {remove}")
+    elif approval["remember"] != "never" and approval["state"] in ("approved", "consumed"):
+        print_message("  it holds for this call alone; the next one asks again")
+    for covered in approval["also_approved"]:
+        print_message(f"  it waited for the same, and is approved too: {covered['id']}")
+
+
+def ask_scope() -> str | None:
+    """Ask a person who approves a confirmation how long that lasts; None if they do not approve it after all."""
+    sys.stderr.write(f"Approve it? {_ALWAYS_OR_ONCE} · anything else: no > ")
+    sys.stderr.flush()
+    return _LASTING_SCOPES.get(sys.stdin.readline().strip().lower())
 
 
 def print_preview(preview: Mapping[str, Any], kind: str, *, closed: bool = False, erased: bool = False) -> None:
@@ -140,15 +163,20 @@ def print_preview(preview: Mapping[str, Any], kind: str, *, closed: bool = False
         print_message(f"    … {len(params) - MAX_PREVIEW_CHARS:,} more characters: paddock approval show --json")
 
 
-async def _ask_verdict(*, rememberable: bool, needs_other_person: bool) -> str:
+async def _ask_verdict(request: Mapping[str, Any], *, needs_other_person: bool) -> str:
+    """Ask for `once`, `always`, `no` or `later`."""
     if needs_other_person:
         line = await read_terminal_line(
             "Another person has to approve it. Withdraw it? [y]es · anything else: later > "
         )
         return "no" if (line or "").strip().lower() in ("y", "yes") else "later"
-    always = " · [a]lways, for this tool" if rememberable else ""
-    line = await read_terminal_line(f"Allow it? [y]es, this once{always} · [n]o · anything else: later > ")
-    verdicts = {"y": "yes", "yes": "yes", "n": "no", "no": "no"} | (
-        {"a": "always", "always": "always"} if rememberable else {}
-    )
-    return verdicts.get((line or "").strip().lower(), "later")
+    rememberable = request.get("remember", "never") != "never"
+    yes = _ALWAYS_OR_ONCE if rememberable else "[y]es, this once"
+    scopes = _LASTING_SCOPES if rememberable else _SINGLE_SCOPES
+    while True:
+        line = await read_terminal_line(f"Allow it? {yes} · [n]o · anything else: later > ")
+        typed = (line or "").strip().lower()
+        if typed in _ALWAYS_WORDS and not rememberable:
+            print_message(f"  a request of kind {request['kind']} is approved for exactly this call, never for others")
+            continue
+        return "no" if typed in ("n", "no") else scopes.get(typed, "later")

@@ -94,7 +94,7 @@ def is_erased(request: Mapping[str, Any]) -> bool:
 
 def describe_approval(request: Mapping[str, Any]) -> list[str]:
     """Describe a request's history, one line per step; `request` is as in `approval show --json`."""
-    lines = [_describe_answer(answer) for answer in request["answers"]]
+    lines = [_describe_answer(answer, request["kind"]) for answer in request["answers"]]
     if request["replaces"]:
         lines.insert(0, f"it replaced {request['replaces']}")
     lines.append(_describe_closed(request) if is_closed(request) else _describe_open(request))
@@ -104,6 +104,7 @@ def describe_approval(request: Mapping[str, Any]) -> list[str]:
         lines.append(f"the call that was made: paddock explain {request['call_id']}")
     if request["standing"]:
         lines.append(f"it became a standing approval: {request['standing']}")
+    lines += [f"it waited for the same, and was approved too: {covered['id']}" for covered in request["also_approved"]]
     return lines
 
 
@@ -125,8 +126,22 @@ def _describe_closed(request: Mapping[str, Any]) -> str:
     return f"{_STATUS_TEXTS[request['state']]} {when}{f': {printable(reason, MAX_COMMENT_CHARS)}' if reason else ''}"
 
 
-def _describe_answer(answer: Mapping[str, Any]) -> str:
+def _describe_answer(answer: Mapping[str, Any], kind: str) -> str:
     by = ERASED_TEXT if answer["by"].startswith("erased:") else printable(answer["by"], MAX_COMMENT_CHARS)
     approver = f"{printable(answer['operator'], MAX_COMMENT_CHARS)}, as {by}," if answer["operator"] else by
     comment = f": {printable(answer['comment'], MAX_COMMENT_CHARS)}" if answer["comment"] else ""
-    return f"{approver} {'approved' if answer['approved'] else 'denied'} it{comment} ({answer['at'][:19]})"
+    if not answer["approved"]:
+        return f"{approver} denied it{comment} ({answer['at'][:19]})"
+    scope = f" for {scope_text(answer)}" if kind == "confirmation" else ""
+    standing = f", with the standing approval {answer['standing']}" if answer["standing"] else ""
+    return f"{approver} approved it{scope}{standing}{comment} ({answer['at'][:19]})"
+
+
+def scope_text(answer: Mapping[str, Any]) -> str:
+    """Return for which calls an approval holds."""
+    calls = "all calls of the plugin" if answer["reach"] == "plugin" else "all calls of the tool"
+    return {
+        "always": f"{calls}, until the plugin is upgraded",
+        "session": f"{calls} in the session",
+        "once": "this call alone",
+    }[answer["scope"]]

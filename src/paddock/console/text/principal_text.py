@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, cast
 
+_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 _PRINCIPAL_TEXTS: Final = {
     "agent": "agent {}",
     "adapter": "adapter {}",
@@ -24,25 +26,35 @@ _APPROVAL_STATES: Final = {
 }
 
 
-def principal_name(principal: str) -> str:
-    """Return a readable name: `ann` for `user:ann`; other principals are named with their kind."""
+def principal_name(principal: str, labels: Mapping[str, str] = _NO_LABELS) -> str:
+    """Return a readable name: `ann` for `user:ann`; other principals are named with their kind, keys by their label."""
     tenant, _, name = principal.rpartition("/")
     prefix, _, bare_name = name.partition(":")
+    if name in labels:
+        return f"API key “{labels[name]}” ({bare_name})"
     text = _PRINCIPAL_TEXTS.get(prefix, "{}").format(bare_name) if bare_name else name
     return f"{text} of {tenant}" if tenant else text
 
 
-def requester_name(request: Mapping[str, Any]) -> str:
+def requester_name(request: Mapping[str, Any], labels: Mapping[str, str] = _NO_LABELS) -> str:
     """Return who requests an approval: for an API key the person it acts for, since people do not know keys."""
     requester, person = str(request["requester"]), str(request.get("for_person") or "")
     if not requester.rpartition("/")[2].startswith("key:") or not person:
-        return principal_name(requester)
-    return f"{principal_name(person)} ({principal_name(requester)})"
+        return principal_name(requester, labels)
+    return f"{principal_name(person)}, with the {principal_name(requester, labels)}"
 
 
 def approval_state_text(state: str) -> str:
     """Describe the state of an approval request."""
     return _APPROVAL_STATES.get(state, (state.capitalize(), "calm"))[0]
+
+
+def approval_scope_text(answer: Mapping[str, Any]) -> str:
+    """Describe for which calls an approval holds."""
+    if answer["scope"] == "once":
+        return "for this call alone"
+    calls = "every tool of the plugin" if answer["reach"] == "plugin" else "the tool"
+    return f"for {calls}, {'until the plugin is upgraded' if answer['scope'] == 'always' else 'in this session'}"
 
 
 def approval_state_severity(state: str) -> str:

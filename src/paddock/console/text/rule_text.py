@@ -27,8 +27,9 @@ _APPROVAL_TEXTS: Final = {
     "gate": "The call waits up to a week for an approver to open the gate.",
 }
 _REMEMBER_TEXTS: Final = {
-    "tool": "A yes can be kept for the tool.",
-    "plugin": "A yes can be kept for the whole plugin.",
+    "tool": "The confirmation lasts for the tool until its plugin is upgraded, unless the person chooses once.",
+    "plugin": "The confirmation lasts for the tool, or for the whole plugin, until the plugin is upgraded, unless the"
+    " person chooses once.",
 }
 _TOKEN: Final = re.compile(
     r"(?P<comment>//[^\n]*)"

@@ -21,7 +21,10 @@ class ApprovalRequested(Event):
 
 @event("approval.answered")
 class ApprovalAnswered(Event):
-    """A person answered an approval request; `state` is its new state, `operator` who relayed the answer, if anyone."""
+    """A person answered an approval request; `state` is its new state, `operator` who relayed the answer, if anyone.
+
+    `standing` is the standing approval that answered it, if it waited when that was given.
+    """
 
     approval: str
     name: str
@@ -31,6 +34,7 @@ class ApprovalAnswered(Event):
     comment: str
     state: str
     operator: str | None = None
+    standing: str | None = None
 
 
 @event("approval.consumed")

@@ -82,6 +82,27 @@ class CallEnded(Event):
     artifacts: tuple[Mapping[str, Any], ...] | None = None
 
 
+@event("call.dry_run")
+class CallDryRun(Event):
+    """A caller requested the outcome of a hypothetical call. Nothing ran, and no approval was requested.
+
+    `would` is the outcome: `run`, `wait_for_approval`, `be_denied` or `be_rejected`.
+    """
+
+    name: str
+    method: str
+    version: str
+    digest: str
+    request_id: str
+    operator_id: str | None
+    owner: str | None
+    payload_hash: str
+    decision: str
+    policies: tuple[str, ...]
+    policy_version: str
+    would: str
+
+
 REPORTED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "plugin.method_called": (CallStarted.type, CallEnded.type),

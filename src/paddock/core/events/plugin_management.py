@@ -35,6 +35,17 @@ class PluginGranted(Event):
     digest: str
 
 
+@event("plugin.tried")
+class PluginTried(Event):
+    """A plugin was started in a cage to see what it needs. `capabilities` are those that were granted for this only."""
+
+    name: str
+    version: str
+    capabilities: tuple[str, ...]
+    digest: str
+    answered: bool
+
+
 @event("plugin.configured")
 class PluginConfigured(Event):
     """Fields of a plugin's system configuration were set or removed. Values are not recorded."""

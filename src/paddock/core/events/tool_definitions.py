@@ -42,6 +42,27 @@ class PluginDefinitionAccepted(Event):
     accepted_by: str
 
 
+@event("plugin.claims_trusted")
+class PluginClaimsTrusted(Event):
+    """A person takes a version's word for some of its tools: `reads`, that they only read, or `errors`, that their
+    errors mean that nothing was done."""
+
+    name: str
+    version: str
+    digest: str
+    word: str
+    tools: tuple[str, ...]
+
+
+@event("plugin.claims_distrusted")
+class PluginClaimsDistrusted(Event):
+    """A person no longer takes a plugin's word for some of its tools."""
+
+    name: str
+    word: str
+    tools: tuple[str, ...]
+
+
 @event("plugin.definitions_left_out")
 class PluginDefinitionsLeftOut(Event):
     """A server lists more definitions than the host stores; the rest cannot be used."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from paddock.approvals.model import OPEN_STATES, Approval, ApprovalState
 from paddock.approvals.service import Approvals
+from paddock.approvals.standing_approval import StandingApproval
 from paddock.core.call import CallContext, Principal
 from paddock.core.canonical import hash_of
 from paddock.core.clock import Clock
@@ -158,6 +159,15 @@ class PendingCallResumer:
                 except PaddockError as error:
                     _log.warning("the call %s cannot go on: %s", approval.call, error.message)
 
+    async def resume_approved(self, approvals: Iterable[Approval]) -> None:
+        """Make those calls of several answered requests that are approved; one that cannot go on stops no other."""
+        for approval in approvals:
+            if approval.state is ApprovalState.APPROVED:
+                try:
+                    await self.on_answered(approval)
+                except PaddockError as error:
+                    _log.warning("the call %s cannot go on: %s", approval.call, error.message)
+
     async def apply_remote_answers(self) -> None:
         """Apply answers that were given elsewhere, by a command or at another host, to the calls that wait here."""
         held = self._calls.list_held()
@@ -244,6 +254,21 @@ class PendingCallResumer:
         except PaddockError:
             return None
         return target if target.definition_hash == approval.binding.subject.definition else None
+
+    def is_outdated(self, standing: StandingApproval) -> bool:
+        """Whether a standing approval covers nothing any more, since its plugin or callable has changed.
+
+        That of a plugin which is not enabled is not outdated: it may come back as it was.
+        """
+        catalogue = self._gate.catalogue(Tenant(standing.tenant))
+        try:
+            if catalogue.entry(standing.plugin).key.digest != standing.digest:
+                return True
+            targets = catalogue.targets_of(standing.plugin)
+        except PaddockError:
+            return False
+        current = [target.definition_hash for target in targets if target.spec.name == standing.callable]
+        return bool(current) and standing.definition not in current
 
     def require_valid(self, approval: Approval, payload: Mapping[str, Any]) -> None:
         """Require that edited parameters fit the target, before the request is replaced.

@@ -10,7 +10,7 @@ from paddock.core.errors import Invalid, PluginError, Problem
 from paddock.core.schema.compile import CompiledSchema, compile_schema
 from paddock.gate.audit_entry import EntryTemplate
 from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
-from paddock.manifest.effects import Effect
+from paddock.manifest.effects import Claim, Effect, claim_of
 from paddock.manifest.model import CallableSpec
 from paddock.plugins.dialects.envelope import result_field, unwrap_field
 from paddock.plugins.tool_pinning.offer import WithheldDefinition
@@ -93,6 +93,21 @@ class CallTarget:
     @property
     def read_only(self) -> bool:
         return self.effects == READ_ONLY_EFFECTS
+
+    @property
+    def claim(self) -> Claim:
+        """What it says of its own effect."""
+        return claim_of(self.spec.annotations)
+
+    @property
+    def trusted_to_read(self) -> bool:
+        """Whether it counts as read-only because a person takes its word for that."""
+        return self.spec.name in self.entry.trust.reads
+
+    @property
+    def errors_mean_not_done(self) -> bool:
+        """Whether a person settled that an error of it means that nothing was done."""
+        return self.spec.name in self.entry.trust.errors
 
     @property
     def definition_hash(self) -> str:

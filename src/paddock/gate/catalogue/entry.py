@@ -10,6 +10,7 @@ from paddock.gate.catalogue.documents import DocumentIndex
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest
 from paddock.plugins.tool_pinning.normalize import printable_name
 from paddock.plugins.tool_pinning.offer import WithheldDefinition
+from paddock.plugins.tool_pinning.tool_trust import NO_TRUST, ToolTrust
 from paddock.runtime.deployment import InstanceKey
 
 
@@ -37,6 +38,7 @@ class CatalogueEntry:
     documents: DocumentIndex | None = None  # None: those of the manifest
     tier: str = "personal"  # the effective trust tier
     signature: str = "unsigned"  # or the verification status of its signature, or `embedded`, or `remote`
+    trust: ToolTrust = NO_TRUST  # what a person takes the plugin's word for
     # Suspicious-text flags by callable name; the empty name holds those of the whole plugin.
     flags: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 

@@ -10,7 +10,7 @@ from paddock.core.errors import NeedsApproval
 from paddock.core.printable import printable
 from paddock.core.schema_annotations import DateTime
 from paddock.gate.catalogue.call_target import CallTarget
-from paddock.manifest.effects import EFFECT_TEXT, Effect
+from paddock.manifest.effects import Claim, effect_texts
 
 
 class ApprovalPreviewJson(TypedDict):
@@ -18,7 +18,7 @@ class ApprovalPreviewJson(TypedDict):
 
     plugin: str
     callable: str
-    does: Annotated[list[str], "Its effects, in plain words."]
+    does: Annotated[list[str], "Its effects in plain words; where they are unknown, what it says of itself."]
     says: Annotated[str, "The plugin's description of the callable."]
     params: NotRequired[Annotated[dict[str, Any], "The parameters; not in lists."]]
     requester: str
@@ -32,6 +32,7 @@ class PendingApprovalJson(TypedDict):
     call_id: str
     plugin: str
     kind: ApprovalRequestKind
+    answerable_by: Annotated[list[str], "Who can answer it: people, as in `user:ann`, roles and groups."]
     four_eyes: bool
     remember: str
     expires_at: DateTime
@@ -52,8 +53,9 @@ def approval_required_error(approval: Approval, target: CallTarget, **extra_deta
         "plugin": approval.binding.subject.plugin,
         "approval": approval.id,
         "kind": approval.kind,
+        "answerable_by": list(approval.answerable_by),
         "four_eyes": four_eyes,
-        "remember": approval.remember,
+        "remember": approval.remember_limit,
         "expires_at": approval.binding.expires_at,
         "preview": {**approval_preview(approval, target), "reason": approval.caller_reason},
     }
@@ -71,7 +73,7 @@ def approval_preview(approval: Approval, target: CallTarget | None = None) -> Ap
     return {
         "plugin": subject.plugin,
         "callable": subject.callable,
-        "does": [EFFECT_TEXT[Effect(effect)] for effect in subject.effects],
+        "does": effect_texts(subject.effects, target.claim if target is not None else Claim.NOTHING),
         "says": printable(target.spec.description, 500) if target is not None else "",
         "params": dict(approval.payload),
         "requester": approval.binding.requester,

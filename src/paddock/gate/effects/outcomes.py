@@ -21,13 +21,13 @@ from paddock.core.errors import HostError, PaddockError, StoreUnavailable, Timed
 from paddock.core.events.calls import CallEnded, EffectInDoubt
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId
+from paddock.gate.effects.failure_outcome import IN_DOUBT_REASONS, failure_point, failure_state
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.errors import superseded_error, unrecorded_error, with_unknown_outcome
 from paddock.gate.idempotency.records import STALE_CODE, IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState
 from paddock.gate.invocation import Invocation
 from paddock.ledger.entry import EventSource
-from paddock.plugins.dialects.envelope import OutputInvalid
 from paddock.store.database import Database, Transaction
 
 _log = logging.getLogger("paddock.gate")
@@ -35,7 +35,6 @@ _log = logging.getLogger("paddock.gate")
 HOST_LOST_MESSAGE = "the host that made it is gone"
 HOST_LOST_ERROR = {"code": "host.lost", "message": HOST_LOST_MESSAGE}
 _STOP_GRACE = timedelta(seconds=10)  # until a plugin that was told to stop has stopped or was killed
-_TABLE_WRITES = ("storage.exec", "storage.commit")
 
 MarkInDoubt: TypeAlias = Callable[[Transaction, IdempotencyRecord, Mapping[str, Any], timedelta], None]
 
@@ -166,10 +165,10 @@ class OutcomeRecorder:
         state, wait, entries = EffectState.SUCCEEDED, timedelta(), list[Event]()
         interrupted = isinstance(error, asyncio.CancelledError) and self._is_shutting_down()
         if error is not None:
-            state = EffectState.FAILED_NO_EFFECT if had_no_effect(invocation, error) else EffectState.IN_DOUBT
-        if state is EffectState.IN_DOUBT:
+            state = failure_state(invocation, error)
+        if error is not None and state is EffectState.IN_DOUBT:
             invocation.status = "in_doubt"
-            reason = HOST_LOST_MESSAGE if interrupted else _in_doubt_reason(error)
+            reason = HOST_LOST_MESSAGE if interrupted else IN_DOUBT_REASONS[failure_point(invocation, error)]
             entries.append(EffectInDoubt(effect.effect_key.plugin, effect.effect_key.callable, reason, effect.recovery))
             # A plugin that may still be working gets time to stop: an earlier check could miss its effect.
             if isinstance(error, TimedOut | asyncio.CancelledError) and effect.recovery != "atomic":
@@ -211,28 +210,6 @@ class OutcomeRecorder:
         for entry in outcome.entries:
             self._record_in(tx, outcome.invocation, entry)
         return True
-
-
-def had_no_effect(invocation: Invocation, error: BaseException) -> bool:
-    """Whether a failed call certainly had no effect."""
-    if not invocation.delivery.had_no_effect or isinstance(error, TimedOut | OutputInvalid):
-        return False
-    # Its tables show more reliably than its answer whether it has changed them.
-    atomic = invocation.effect is not None and invocation.effect.recovery == "atomic"
-    return not (atomic and any(invocation.tally.get(method) for method in _TABLE_WRITES))
-
-
-def _in_doubt_reason(error: BaseException | None) -> str:
-    """Describe why the outcome is unknown, without the plugin's text, which is kept where it can be erased."""
-    match error:
-        case TimedOut():
-            return "the plugin did not answer in time"
-        case asyncio.CancelledError():
-            return "the call was cancelled while the plugin worked on it"
-        case OutputInvalid():
-            return "the plugin's result does not match its output schema"
-        case _:
-            return "the plugin's response does not show whether it ran"
 
 
 def _error_data(error: BaseException) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -247,7 +247,9 @@ class OperatorPoller:
             self.waiters.complete(effect.call)
             return
         invocation.effect = effect
-        invocation.delivery = DeliveryStatus(sent=True, refused=_reports_no_effect(error))
+        reported = _reported_error(error)
+        refused = reported is not None and reported.get(NO_EFFECT) is True
+        invocation.delivery = DeliveryStatus(sent=True, answered=reported is not None, refused=refused)
         invocation.finish(self._clock.monotonic(), result, error)
         failure = error if isinstance(error, PaddockError) else told
         unrecorded: StoreUnavailable | None = None
@@ -315,8 +317,8 @@ def _store_poll(tx: Transaction, work: Job, effect: IdempotencyRecord, progress:
     records.park(tx, known, context=progress.stored_in(known.context or {}))
 
 
-def _reports_no_effect(error: BaseException | None) -> bool:
-    """Whether the operator itself reports no effect. A refused poll says nothing about the work that it has begun."""
+def _reported_error(error: BaseException | None) -> Mapping[str, Any] | None:
+    """Return the error that the operator itself reports. A refused poll says nothing about the work it has begun."""
     envelope: Any = error.details.get("envelope") if isinstance(error, PaddockError) else None
     said: Any = cast("dict[str, Any]", envelope).get("error") if isinstance(envelope, dict) else None
-    return isinstance(said, dict) and cast("dict[str, Any]", said).get(NO_EFFECT) is True
+    return cast("dict[str, Any]", said) if isinstance(said, dict) else None

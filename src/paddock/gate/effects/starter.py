@@ -93,7 +93,7 @@ _WITHDRAW_TIMEOUT_S = 5.0  # for withdrawing an approval request that was made a
 
 
 class DecisionChanged(Exception):
-    """The policy decides differently by now, because the caller's consents have changed."""
+    """The call is decided differently by now: the caller's consents have changed, or a standing approval was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +123,14 @@ class CallStarter:
             Denied: the policy forbids it.
             NeedsApproval: a person has to approve it first.
             KeyAlreadyClaimed: another daemon has claimed the key.
+            DecisionChanged: a standing approval for it was given meanwhile.
         """
         invocation.approval = invocation.resumed_approval
         match invocation.decision:
             case Deny() as denied:
                 raise denied_error(denied, invocation.target, invocation.call_id)
             case Ask() as asked if invocation.approval is None:
-                invocation.approval = await self._find_standing(invocation, asked)
+                invocation.approval = await self.find_standing(invocation, asked)
                 if invocation.approval is None:
                     raise await self._request_approval(invocation, asked)
             case _:
@@ -221,7 +222,14 @@ class CallStarter:
         await self.effects.retry_unrecorded()
         await self.cleanups.retry_due()
 
-    async def _find_standing(self, invocation: Invocation, asked: Ask) -> str | None:
+    async def needs_another_person(self, tenant: Tenant, asked: Ask) -> bool:
+        """Whether another person than the caller must approve; by default, where there are several approvers."""
+        if asked.four_eyes is not None:
+            return asked.four_eyes
+        return await self.database.read(lambda tx: count_approvers(tx, tenant)) > 1
+
+    async def find_standing(self, invocation: Invocation, asked: Ask) -> str | None:
+        """Return the standing approval with which a call may start, if there is one."""
         if asked.remember == "never":
             return None
         context = invocation.context
@@ -232,10 +240,7 @@ class CallStarter:
 
     async def _request_approval(self, invocation: Invocation, asked: Ask) -> NeedsApproval:
         context = invocation.context
-        four_eyes = asked.four_eyes
-        if four_eyes is None:
-            several = await self.database.read(lambda tx: count_approvers(tx, context.tenant))
-            four_eyes = several > 1
+        four_eyes = await self.needs_another_person(context.tenant, asked)
         request = ApprovalRequest(
             call=invocation.call_id,
             subject=self._approved_action(invocation),
@@ -253,10 +258,17 @@ class CallStarter:
             remember=asked.remember,
         )
         here = None if invocation.target.read_only else await self.effects.current_node_run()
-        # In one transaction: until the person answers, other calls with the same key wait for the same answer.
-        also = None if here is None else partial(self.effects.record_hold, invocation=invocation, here=here)
+
+        def check_and_hold(tx: Transaction) -> None:
+            # A standing approval answers what waits when it is given; nothing may begin to wait for it afterwards.
+            if request.remember != "never" and self.approvals.is_covered(tx, request):
+                raise DecisionChanged
+            # In one transaction: until the person answers, other calls with the same key wait for the same answer.
+            if here is not None:
+                self.effects.record_hold(tx, invocation=invocation, here=here)
+
         try:
-            approval, token = await run_to_completion(self.approvals.ask(request, also))
+            approval, token = await run_to_completion(self.approvals.ask(request, check_and_hold))
         except asyncio.CancelledError:
             # The caller is gone, and would not learn that the call waits.
             with contextlib.suppress(TimeoutError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypedDict
 
-from paddock.approvals.access import Answerer, can_see, can_see_standing, require_may_answer
+from paddock.approvals.access import Answerer, can_see, can_see_standing, may_answer, require_may_answer
 from paddock.approvals.answer import RememberChoice
 from paddock.approvals.model import (
     OPEN_STATES,
@@ -19,7 +19,6 @@ from paddock.approvals.service import Approvals
 from paddock.approvals.standing_approval import StandingApproval
 from paddock.approvals.store import request_not_found
 from paddock.core.call import OPERATOR, Principal
-from paddock.core.errors import Conflict, Denied
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.resume import PendingCallResumer
@@ -40,6 +39,7 @@ class ApprovalAnswerJson(TypedDict):
     comment: str
     scope: ApprovalScope
     reach: ApprovalReach
+    standing: Annotated[str | None, "The standing approval that answered it, if it waited when that was given."]
 
 
 class ApprovalSummaryJson(TypedDict):
@@ -53,11 +53,14 @@ class ApprovalSummaryJson(TypedDict):
     effects: list[str]
     requester: str
     for_person: Annotated[str, "The person the call is for; empty if there is none."]
+    session: Annotated[str | None, "The agent session that the call belongs to, if any."]
     editors: list[str]
     approvers: list[str]
     quorum: NonNegativeInt
     four_eyes: bool
-    remember: Annotated[str, "How far an approval may be remembered: `never`, `tool` or `plugin`."]
+    remember: Annotated[
+        str, "How far an approval may be remembered: `never`, `tool` or `plugin`; `never` for all but confirmations."
+    ]
     reason: str
     policies: list[str]
     policy_version: str
@@ -71,11 +74,21 @@ class ApprovalSummaryJson(TypedDict):
     answers: list[ApprovalAnswerJson]
 
 
+class CoveredRequestJson(TypedDict):
+    """A request that a standing approval answered, because it waited when that was given."""
+
+    id: str
+    call_id: str
+
+
 class ApprovalJson(ApprovalSummaryJson):
     """A request for approval by a person, with its consequences."""
 
     replaced_by: Annotated[str | None, "The request with edited parameters that replaced this one."]
     standing: Annotated[str | None, "The id of the standing approval that resulted from it."]
+    also_approved: Annotated[
+        list[CoveredRequestJson], "The requests that waited already, and that this standing approval answered too."
+    ]
 
 
 class StandingApprovalJson(TypedDict):
@@ -96,6 +109,7 @@ class StandingApprovalJson(TypedDict):
     approval: Annotated[str, "The request that created it."]
     revoked_at: DateTime | None
     revoked_by: str | None
+    outdated: Annotated[bool, "Whether it covers nothing any more, since the plugin or the tool has changed."]
 
 
 class ApprovalService:
@@ -159,7 +173,7 @@ class ApprovalService:
             )
             for request in page:
                 if can_see(request, principal):
-                    (answerable if _may_answer(request, principal) else others).append(request)
+                    (answerable if may_answer(request, Answerer(principal)) else others).append(request)
             if len(page) < DEFAULT_PAGE_SIZE:
                 break
             before = page[-1].id
@@ -174,10 +188,13 @@ class ApprovalService:
         request = await self._approvals.find(tenant, approval_id)
         if to is not None and not can_see(request, to):
             raise request_not_found(approval_id)
+        standing = await self._approvals.find_standing_created_by(request)
+        covered = [] if standing is None else await self._approvals.list_answered_by(tenant, standing)
         return {
             **self._to_json_for(request, to),
             "replaced_by": await self._approvals.find_replacement(request),
-            "standing": await self._approvals.find_standing_created_by(request),
+            "standing": standing,
+            "also_approved": [{"id": approval.id, "call_id": approval.call} for approval in covered],
         }
 
     async def approve(
@@ -200,7 +217,10 @@ class ApprovalService:
         approval = await self._approvals.approve(
             by.tenant, approval_id, by, through=through, comment=comment, remember=remember, payload=payload
         )
-        return await self._apply_answer(approval)
+        try:
+            return await self._apply_answer(approval)
+        finally:
+            await self._resume_covered(approval)
 
     async def deny(
         self, approval_id: str, by: Principal, *, through: str | None = None, comment: str = ""
@@ -222,7 +242,7 @@ class ApprovalService:
     ) -> list[StandingApprovalJson]:
         """List a tenant's standing approvals, oldest first: those in force, or also `revoked` ones visible to `to`."""
         standing = await self._approvals.list_standing(tenant, revoked=revoked)
-        return [standing_to_json(approval) for approval in standing if to is None or can_see_standing(approval, to)]
+        return [self._standing_to_json(each) for each in standing if to is None or can_see_standing(each, to)]
 
     async def revoke_standing(
         self, standing_id: str, by: Principal, *, through: str | None = None
@@ -232,7 +252,10 @@ class ApprovalService:
         Raises:
             NotFound: there is none.
         """
-        return standing_to_json(await self._approvals.revoke(by.tenant, standing_id, by, through=through))
+        return self._standing_to_json(await self._approvals.revoke(by.tenant, standing_id, by, through=through))
+
+    def _standing_to_json(self, standing: StandingApproval) -> StandingApprovalJson:
+        return standing_to_json(standing, outdated=self._resumer.is_outdated(standing))
 
     async def _validate_edited_params(self, approval_id: str, answerer: Answerer, payload: Mapping[str, Any]) -> None:
         approval = await self._approvals.find(answerer.by.tenant, approval_id)
@@ -243,6 +266,15 @@ class ApprovalService:
     async def _apply_answer(self, approval: Approval) -> ApprovalJson:
         await self._resumer.on_answered(approval)
         return await self.find(approval.binding.subject.tenant, approval.id)
+
+    async def _resume_covered(self, approval: Approval) -> None:
+        """Resume the calls whose requests were approved along with this one, by its standing approval."""
+        if all(answer.scope == "once" for answer in approval.answers):
+            return
+        standing = await self._approvals.find_standing_created_by(approval)
+        if standing is not None:
+            covered = await self._approvals.list_answered_by(approval.binding.subject.tenant, standing)
+            await self._resumer.resume_approved(covered)
 
     def _to_json_for(self, approval: Approval, to: Principal | None = None) -> ApprovalSummaryJson:
         record = approval_to_json(approval, self._resumer.unchanged_target(approval))
@@ -266,11 +298,12 @@ def approval_to_json(approval: Approval, target: CallTarget | None = None) -> Ap
         "effects": list(binding.subject.effects),
         "requester": binding.requester,
         "for_person": approval.for_person,
+        "session": approval.context.get("session"),
         "editors": list(binding.editors),
         "approvers": list(binding.approvers),
         "quorum": binding.quorum,
         "four_eyes": binding.four_eyes,
-        "remember": approval.remember,
+        "remember": approval.remember_limit,
         "reason": approval.reason,
         "policies": list(binding.subject.policies),
         "policy_version": approval.policy_version,
@@ -290,18 +323,11 @@ def approval_to_json(approval: Approval, target: CallTarget | None = None) -> Ap
                 "comment": answer.comment,
                 "scope": answer.scope,
                 "reach": answer.reach,
+                "standing": answer.standing,
             }
             for answer in approval.answers
         ],
     }
-
-
-def _may_answer(approval: Approval, by: Principal) -> bool:
-    try:
-        require_may_answer(approval, Answerer(by))
-    except (Conflict, Denied):
-        return False
-    return True
 
 
 def _without_params(request: ApprovalSummaryJson) -> ApprovalSummaryJson:
@@ -309,7 +335,7 @@ def _without_params(request: ApprovalSummaryJson) -> ApprovalSummaryJson:
     return request
 
 
-def standing_to_json(standing: StandingApproval) -> StandingApprovalJson:
+def standing_to_json(standing: StandingApproval, *, outdated: bool) -> StandingApprovalJson:
     """Serialize a standing approval."""
     return {
         "id": standing.id,
@@ -327,4 +353,5 @@ def standing_to_json(standing: StandingApproval) -> StandingApprovalJson:
         "approval": standing.approval,
         "revoked_at": standing.revoked_at,
         "revoked_by": standing.revoked_by,
+        "outdated": outdated,
     }

@@ -15,6 +15,7 @@ from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.catalogue.documents import READ_RESOURCE
 from paddock.gate.catalogue.entry import CatalogueEntry
+from paddock.gate.dry_run import DryRun, dry_run
 from paddock.gate.gate import Gate
 from paddock.gate.permitted_targets import PermittedTarget, PermittedTargetJson, permitted_targets
 from paddock.host.policy.active_policy import ActivePolicy
@@ -73,6 +74,10 @@ class CallableAccess:
     ) -> Any:
         """Call or read something and wait for the result. See `CallRegistry.call`."""
         return await self._calls.call(target, params, context, on_event=on_event, ask=ask)
+
+    async def dry_run(self, target: CallTarget, params: Mapping[str, Any], context: CallContext) -> DryRun:
+        """Find out what would happen to a call, without making it. See `paddock.gate.dry_run`."""
+        return await dry_run(self._gate, target, params, context)
 
     async def claim_approved_call(
         self, token: str, target: CallTarget, params: Mapping[str, Any], context: CallContext

@@ -28,7 +28,7 @@ from paddock.gate.invocation import CallRequest
 from paddock.host.dev.author import AUTHOR_ID, author_hint, secret_option_hint
 from paddock.host.dev.snapshot import SnapshotLaunchPreparer, SourceSnapshot, snapshot_folder
 from paddock.host.dev.supervisor_events import DevEventListener, DevSupervisorEvents
-from paddock.host.dev.trial_run import TrialRun, open_trial_run
+from paddock.host.learn.trial_run import TrialRun, open_trial_run
 from paddock.host.plugins.logs.plugin_logs import PluginLogs
 from paddock.manifest.capability import Capability, covers, missing_capabilities
 from paddock.manifest.model import CallableSpec, Manifest
@@ -223,6 +223,7 @@ class DevHost:
             mcp_timeout_s=parts.mcp_timeout_s,
             publish=parts.publish,
             clock=parts.clock,
+            reword=lambda hint, action: (author_hint(hint, action), None),
         )
         async with trial as run:
             yield run

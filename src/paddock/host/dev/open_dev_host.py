@@ -17,6 +17,7 @@ from paddock.cage.warden.client import open_warden
 from paddock.capabilities.authorization import shipped_policy_check
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
+from paddock.core.call import CallContext
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.secret import Secret
@@ -30,6 +31,7 @@ from paddock.host.dev.dev_host import DevHost, DevHostParts
 from paddock.host.dev.snapshot import SnapshotLaunchPreparer
 from paddock.host.dev.supervisor_events import DevEventListener, DevSupervisorEvents
 from paddock.host.dev.traffic_tap import TrafficTap, tap_transport
+from paddock.host.learn.trial_run import TrialFencing
 from paddock.host.plugins.capability_services import open_capability_services
 from paddock.host.plugins.launch.filesystem_probe import FilesystemProbe
 from paddock.host.plugins.logs.plugin_logs import DenialLogger, open_plugin_logs
@@ -104,6 +106,8 @@ async def open_dev_host(
             clock=clock,
             random=random,
             keys=keys,
+            may_call=_may_not_call,
+            fencing=TrialFencing(database),
         ) as services,
         scoped_tasks() as tasks,
     ):
@@ -171,3 +175,9 @@ async def open_dev_host(
             finally:
                 if dev_host.serving is not None:
                     dev_host.serving.copy.remove()
+
+
+async def _may_not_call(context: CallContext, plugin: str, callable_name: str) -> bool:
+    """Answer for the artifact service. The author is the only caller, and reads all artifacts as the operator."""
+    del context, plugin, callable_name
+    return False

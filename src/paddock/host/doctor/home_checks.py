@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
+from paddock.config.variables import VARIABLE_UNSET
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.host.doctor.check import STORE_TIMEOUT_S, Check, CheckStatus
@@ -42,7 +43,7 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
         path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
             return Check("plugins", CheckStatus.OK, "none are installed")
-        with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S) as store:
+        with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S, only_connection=False) as store:
             installed = list_plugins(store)
             enabled = [plugin.plugin.name for plugin in installed if plugin.state is InstalledState.ENABLED]
             suspicious = _suspicious_text(store, enabled)
@@ -89,7 +90,6 @@ def _plugins_unchecked(reason: str) -> Check:
 
 
 _MAX_CONFIG_HINTS = 10
-_VARIABLE_UNSET = "config.variable_unset"
 _WHY_CONFIGURATION = "A plugin does not start if its configuration refers to a secret or variable that is not set."
 
 
@@ -107,14 +107,14 @@ def check_configuration(
         path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
             return Check("configuration", CheckStatus.OK, "no plugin has any")
-        with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S) as store:
+        with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S, only_connection=False) as store:
             problems = _unset_references(store, environ)
     except PaddockError as error:
         return _configuration_unchecked(error.message)
-    variables_unset = any(problem.code == _VARIABLE_UNSET for problem in problems)
+    variables_unset = any(problem.code == VARIABLE_UNSET for problem in problems)
     if query is not None and variables_unset and _daemon_runs(directories, query):
         # A daemon has environment variables of its own, and reports plugins that do not run.
-        problems = [problem for problem in problems if problem.code != _VARIABLE_UNSET]
+        problems = [problem for problem in problems if problem.code != VARIABLE_UNSET]
     if not problems:
         return Check("configuration", CheckStatus.OK, "every secret and variable that it refers to is set")
     found = (
@@ -170,7 +170,7 @@ def check_secrets(directories: Directories, settings: Settings | None, environ: 
         path = embedded_path(address)
         if path is not None and not path.is_file():
             return Check("secrets", CheckStatus.OK, "none are kept yet")
-        with open_direct(address, wait=STORE_TIMEOUT_S) as database:
+        with open_direct(address, wait=STORE_TIMEOUT_S, only_connection=False) as database:
             active, replaced = database.read(lambda tx: (active_key(tx), inactive_keys(tx, KEY_REPLACED)))
     except PaddockError as error:
         return _secrets_unchecked(error.message)
@@ -226,7 +226,7 @@ def check_effects(directories: Directories, settings: Settings | None) -> Check:
         path = embedded_path(settings.store.url or directories.database_file)
         if path is not None and not path.is_file():
             return Check("effects", CheckStatus.OK, "no call has an unknown outcome")
-        with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S) as store:
+        with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S, only_connection=False) as store:
             counts = store.database.read(count_in_doubt_by_tenant)
     except PaddockError as error:
         return _effects_unchecked(error.message)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from paddock.cage.cgroups.discovery import read_cgroup_view
@@ -17,6 +18,7 @@ from paddock.config.directories import Directories, find_directories
 from paddock.config.load import load_settings
 from paddock.config.settings import Settings
 from paddock.core.errors import Invalid, PaddockError, Problem
+from paddock.host.doctor.anchor_check import check_anchors
 from paddock.host.doctor.cage_checks import (
     check_bubblewrap,
     check_cage_launch,
@@ -34,6 +36,7 @@ from paddock.host.doctor.home_checks import (
     check_rules,
     check_secrets,
 )
+from paddock.host.doctor.ledger_check import check_ledger
 from paddock.host.doctor.system_checks import (
     check_disk,
     check_git,
@@ -80,7 +83,9 @@ def check_machine(
         ("configuration", lambda: check_configuration(directories, settings, environ, ask_daemon)),
         ("secrets", lambda: check_secrets(directories, settings, environ)),
         ("effects", lambda: check_effects(directories, settings)),
+        ("ledger", lambda: check_ledger(directories, settings)),
         ("rules", lambda: check_rules(directories, settings)),
+        ("ledger anchors", lambda: check_anchors(directories, settings, datetime.now(UTC))),
         ("git", lambda: check_git(environ)),
         ("node", lambda: check_node(environ)),
     ]

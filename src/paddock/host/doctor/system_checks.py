@@ -40,13 +40,17 @@ def check_sqlite(data: Path) -> Check:
 
     version = apsw.sqlite_lib_version()
     directory = nearest_existing(data)
+    why = "The database lives in the data directory."
     if not os.access(directory, os.W_OK | os.X_OK):
-        why = "The database lives in the data directory."
         return Check(
             "SQLite", CheckStatus.FAIL, f"{version}, but {directory} cannot be written", why, f"ls -ld {directory}"
         )
-    with tempfile.TemporaryDirectory(dir=directory, prefix=".paddock-doctor-") as scratch:
-        mode = _try_wal(Path(scratch) / "probe.db")
+    try:
+        with tempfile.TemporaryDirectory(dir=directory, prefix=".paddock-doctor-") as scratch:
+            mode = _try_wal(Path(scratch) / "probe.db")
+    except (apsw.FullError, OSError) as error:
+        found = f"{version}, but {directory} cannot be written: {error}"
+        return Check("SQLite", CheckStatus.FAIL, found, why, f"df -h {directory}")
     if mode != "wal":
         return Check(
             "SQLite",
@@ -56,8 +60,8 @@ def check_sqlite(data: Path) -> Check:
             "export PADDOCK_HOME=/a/local/disk/paddock",
         )
     if tuple(int(part) for part in version.split(".")[:3]) < _MIN_SOUND_SQLITE:
-        why = f"Releases before {'.'.join(map(str, _MIN_SOUND_SQLITE))} can corrupt a database in rare cases."
-        return Check("SQLite", CheckStatus.WARN, version, why, f"{sys.executable} -m pip install --upgrade apsw")
+        releases = f"Releases before {'.'.join(map(str, _MIN_SOUND_SQLITE))} can corrupt a database in rare cases."
+        return Check("SQLite", CheckStatus.WARN, version, releases, f"{sys.executable} -m pip install --upgrade apsw")
     return Check("SQLite", CheckStatus.OK, f"{version}, write-ahead log works in {directory}, extensions can be loaded")
 
 

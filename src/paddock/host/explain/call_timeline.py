@@ -170,7 +170,8 @@ def _describe_answered(event: Mapping[str, Any]) -> str:
     verb = "approved" if event["approved"] else "denied"
     comment = f": {event['comment']}" if event["comment"] else ""
     quorum_note = "; more approvals are needed" if event["approved"] and event["state"] == "pending" else ""
-    return f"{_actor_text(event, 'answered_by')} {verb} it{comment}{quorum_note}"
+    standing = f", with the standing approval {event['standing']}" if event.get("standing") else ""
+    return f"{_actor_text(event, 'answered_by')} {verb} it{standing}{comment}{quorum_note}"
 
 
 def _actor_text(event: Mapping[str, Any], field: str) -> str:
@@ -190,7 +191,7 @@ def _describe_request_end(event: Mapping[str, Any]) -> str:
 
 def _describe_standing(event: Mapping[str, Any]) -> str:
     reach = "this tool" if event["method"] else "all of the plugin's tools"
-    duration = "until it is revoked" if event["scope"] == "always" else "for the session"
+    duration = "until the plugin is upgraded" if event["scope"] == "always" else "for the session"
     return f"{_actor_text(event, 'given_by')} made it a standing approval for {reach} {duration} ({event['standing']})"
 
 

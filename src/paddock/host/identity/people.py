@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from paddock.approvals.removal import remove_person
+from paddock.approvals.store import ApprovalTransaction
+from paddock.capabilities.artifacts.readers import forget_recipients
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import Conflict
 from paddock.core.ids import Tenant
@@ -103,9 +105,7 @@ class PeopleService:
         """
         require_interactive_person(by)
         _forbid_on_self(by, name, "remove")
-        return await self._transactions.write_removal(
-            by, lambda change, approvals: remove_person(change, approvals, name)
-        )
+        return await self._transactions.write_removal(by, lambda change, approvals: _remove(change, approvals, name))
 
     async def list_identities(self, tenant: Tenant, name: str) -> tuple[Person, list[ExternalIdentity]]:
         """Return a person and their identities at all providers; raises NotFound."""
@@ -235,3 +235,9 @@ class ConsentService:
         return await self._transactions.write_as_person(
             principal, lambda change: revoke_consent(change, principal.id, plugin, callable_name)
         )
+
+
+def _remove(change: AuditedTransaction, approvals: ApprovalTransaction, name: str) -> Person:
+    person = remove_person(change, approvals, name)
+    forget_recipients(change.tx, change.tenant, {person.id, f"token:{person.name}"})
+    return person

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paddock.approvals.erasure import ErasureResult, erase_person
 from paddock.approvals.store import ApprovalTransaction
+from paddock.capabilities.artifacts.readers import forget_recipients
 from paddock.core.clock import Clock, Random
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.gate.admission.quotas import erase_usage
@@ -53,5 +54,6 @@ class ErasureService:
         now = self._clock.now().isoformat()
         names = principal_aliases(tx, tenant, principal)
         other_rows = erase_usage(tx, tenant, names) + erase_people(tx, tenant, names, now)
+        other_rows += forget_recipients(tx, tenant, names)
         unit = ApprovalTransaction(tx, tenant, now, self._clock, self._random, publish_in)
         return erase_person(unit, principal, by=by, explanation=reason, other_rows=other_rows)

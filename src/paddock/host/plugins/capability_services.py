@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from paddock.capabilities.artifacts.access import MayCall
 from paddock.capabilities.artifacts.files import artifacts_directory
 from paddock.capabilities.artifacts.rows import ArtifactLimits
 from paddock.capabilities.artifacts.service import ArtifactService, open_artifacts
 from paddock.capabilities.authorization import PolicyCheck
-from paddock.capabilities.dispatcher import CapabilityDispatcher
+from paddock.capabilities.dispatcher import CapabilityDispatcher, FenceCheck
 from paddock.capabilities.http.service import HttpService
 from paddock.capabilities.methods import wire_namespace
 from paddock.capabilities.recording import DenialRecorder, UsageRecorder
@@ -73,7 +74,9 @@ async def open_capability_services(
     clock: Clock,
     random: Random,
     keys: WrappingKeys,
+    may_call: MayCall,
     artifacts: ArtifactLimits | None = None,
+    fencing: FenceCheck | None = None,
 ) -> AsyncGenerator[CapabilityServices, None]:
     """Open every capability service for as long as the block runs.
 
@@ -86,12 +89,19 @@ async def open_capability_services(
         clock: For timestamps.
         random: For ids.
         keys: The keys that secrets are sealed under.
+        may_call: Decides who may read artifacts, by the callables that made them.
         artifacts: Size limits of artifacts.
+        fencing: Decides which calls may still act, if not by their idempotency records alone.
     """
     async with (
         open_sql_service(storage, clock=clock, random=random) as sql,
         open_artifacts(
-            artifacts_directory(storage.parent), database, publish_for=publish_for, clock=clock, limits=artifacts
+            artifacts_directory(storage.parent),
+            database,
+            may_call=may_call,
+            publish_for=publish_for,
+            clock=clock,
+            limits=artifacts,
         ) as artifact_service,
     ):
         cache = CacheService(clock)
@@ -103,7 +113,7 @@ async def open_capability_services(
             return (await dispatcher.answer(request, method, {"name": name}))["value"]
 
         key_value, log = KeyValueService(database, clock), LogService(_log_writer(logs), clock)
-        fencing = EffectFencing(database)
+        fencing = fencing or EffectFencing(database)
         vault = Vault(database, keys)
         secrets = PluginSecretService(vault, publish_for, clock)
         http = HttpService(publish_for, clock, random, fencing, secret=secret, bound=secrets.bound_values)

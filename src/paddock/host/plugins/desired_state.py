@@ -25,6 +25,7 @@ from paddock.plugins.tool_pinning.scan.collisions import NameIndex, PluginNames
 from paddock.plugins.tool_pinning.scan.definition_text import TextScanResult
 from paddock.plugins.tool_pinning.scan.findings import flags_by_callable
 from paddock.plugins.tool_pinning.scan.scan import add_listed_tools, declared_names, load_scan
+from paddock.plugins.tool_pinning.tool_trust import apply_trust, trust_in_force
 from paddock.plugins.trust.trusted_keys import SignerInfo, describe_signer, list_trusted_keys
 from paddock.runtime.deployment import Deployment, InstanceKey, PluginStatus
 from paddock.runtime.lifecycle import PluginState
@@ -155,7 +156,17 @@ class DesiredState:
             spec.name: CallableSchemas(load_schema(spec.input_schema, root), load_schema(spec.output_schema, root))
             for spec in manifest.callables
         }
-        entry = CatalogueEntry(key, manifest, schemas, aliases, tier=signer.tier, signature=signature)
+        trust = trust_in_force(tool_records.trust, row.digest, None)
+        callables = tuple(apply_trust(spec, trust) for spec in manifest.callables)
+        entry = CatalogueEntry(
+            key,
+            replace(manifest, callables=callables),
+            schemas,
+            aliases,
+            tier=signer.tier,
+            signature=signature,
+            trust=trust,
+        )
         return DesiredPlugin(deployment, entry, tool_records, text_scan)
 
     def _neighbourhoods(

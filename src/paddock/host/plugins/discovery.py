@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypedDict
 
-from paddock.core.ids import DEFAULT_TENANT, Tenant
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.host.plugins.logs.log_files import log_name
 from paddock.host.plugins.logs.plugin_logs import PluginLogs
 from paddock.host.plugins.reconciler import Reconciler
@@ -21,6 +23,8 @@ from paddock.plugins.tool_pinning.diff import ListingDiff
 from paddock.plugins.tool_pinning.normalize import MAX_DEFINITIONS, DefinitionStatus, normalize_definitions
 from paddock.plugins.tool_pinning.record import RelistBackoff, record_listing
 from paddock.plugins.tool_pinning.rows import DefinitionJson
+from paddock.plugins.tool_pinning.tool_trust import TrustedWord
+from paddock.plugins.tool_pinning.trust_claims import TrustChange, distrust_claims, trust_claims
 from paddock.runtime.deployment import Deployment, InstanceKey
 from paddock.runtime.protocol_adapter import Definition, DefinitionList
 
@@ -31,6 +35,16 @@ class PluginDefinitionJson(DefinitionJson):
     """A definition, with its plugin."""
 
     plugin: str
+
+
+class TrustChangeJson(TypedDict):
+    """What a person takes a plugin's word for from now on, or no longer."""
+
+    name: str
+    version: Annotated[str, "The version in use. Another one has to be trusted anew."]
+    word: TrustedWord
+    trusted: bool
+    tools: Annotated[list[str], "The tools for which this is new."]
 
 
 class DefinitionService:
@@ -96,6 +110,45 @@ class DefinitionService:
         await self._reconciler.reconcile()
         return {"plugin": row.plugin, **row.to_value()}
 
+    async def trust(
+        self,
+        plugin: str,
+        word: TrustedWord,
+        tools: Sequence[str] | None,
+        by: PrincipalId,
+        tenant: Tenant = DEFAULT_TENANT,
+        *,
+        shown: Mapping[str, str] | None = None,
+    ) -> TrustChangeJson:
+        """Take a plugin's word for some of its tools; see `plugins/tool_pinning/trust_claims.py`.
+
+        Calls are decided by it when this returns.
+        """
+        change = await self._store.run(
+            lambda store: trust_claims(store, plugin, word, tools, shown or {}), tenant, by=by
+        )
+        await self._reconciler.reconcile()
+        return _trust_change_json(change, word, trusted=True)
+
+    async def distrust(
+        self,
+        plugin: str,
+        word: TrustedWord,
+        tools: Sequence[str] | None,
+        by: PrincipalId,
+        tenant: Tenant = DEFAULT_TENANT,
+    ) -> TrustChangeJson:
+        """No longer take a plugin's word for some of its tools, or for all of them."""
+        change = await self._store.run(lambda store: distrust_claims(store, plugin, word, tools), tenant, by=by)
+        await self._reconciler.reconcile()
+        return {
+            "name": change.name,
+            "version": change.version,
+            "word": word,
+            "trusted": False,
+            "tools": [*change.tools],
+        }
+
     async def _throttle(self, key: InstanceKey) -> None:
         delay_s = self._backoffs.setdefault(key, RelistBackoff()).next_delay(asyncio.get_running_loop().time())
         if delay_s:
@@ -111,3 +164,8 @@ class DefinitionService:
             self._logs.write(log_name, f"[paddock] the {diff.kind} {diff.name} is {diff.standing.value}: {diff.reason}")
         if len(withheld) > MAX_LOGGED_DEFINITIONS:
             self._logs.write(log_name, f"[paddock] and {len(withheld) - MAX_LOGGED_DEFINITIONS} more")
+
+
+def _trust_change_json(change: TrustChange, word: TrustedWord, *, trusted: bool) -> TrustChangeJson:
+    tools = list(change.tools)
+    return {"name": change.name, "version": change.version, "word": word, "trusted": trusted, "tools": tools}

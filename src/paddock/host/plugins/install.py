@@ -20,7 +20,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Busy, HostError, NotFound, PaddockError
+from paddock.core.errors import Busy, HostError, NeedsConsent, NotFound, PaddockError
 from paddock.core.ids import PrincipalId, new_id
 from paddock.host.plugins.install_job import (
     InstallJob,
@@ -32,6 +32,7 @@ from paddock.host.plugins.install_job import (
 from paddock.manifest.permissions import check_grants_requested, requested_capabilities
 from paddock.plugins.install.import_servers import resolve_server
 from paddock.plugins.install.plan import InstallPlan, PlanAction, apply_plan, check_same_plugin, make_plan
+from paddock.plugins.install.regrant import resolve_with_capabilities
 from paddock.plugins.install.request import InstallRequest, how_to_grant_more, resolve_request
 from paddock.plugins.install.resolve import resolve_package
 from paddock.plugins.manage.enable import missing_configuration
@@ -217,6 +218,9 @@ class InstallService:
                     ),
                     by=by,
                 )
+        except InstallStopped:
+            await thread.run(lambda _: _close_unanswered(staged))
+            raise
         finally:
             await thread.run(lambda _: staged.close())
         job.succeed(outcome)
@@ -236,6 +240,9 @@ def _prepare_plan(store: PluginStore, request: InstallRequest, job: InstallJob, 
     if request.server is not None:
         package = staged.enter_context(resolve_server(store, request.server, job.report_progress))
         return make_plan(store, package)
+    if request.as_installed and request.upgrade is not None:
+        package = staged.enter_context(resolve_with_capabilities(store, request.upgrade, request.grants))
+        return make_plan(store, package)
     resolved = resolve_request(store, request)
     package = staged.enter_context(
         resolve_package(store, resolved.source, job.report_progress, resolved.choices, recorded_as=request.recorded_as)
@@ -251,6 +258,12 @@ def _prepare_plan(store: PluginStore, request: InstallRequest, job: InstallJob, 
         *how_to_grant_more(resolved.source, installed_as),
     )
     return make_plan(store, package, downgrade=request.downgrade)
+
+
+def _close_unanswered(staged: ExitStack) -> None:
+    """Remove the staged files. What a registry resolved stays for the command that consents to what was shown."""
+    with suppress(NeedsConsent), staged:
+        raise NeedsConsent("the installation was not answered")
 
 
 def _expected_outcome(store: PluginStore, plan: InstallPlan) -> InstallOutcome:

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 from anyio.abc import TaskGroup
 
-from paddock.core.errors import Modified, NotFound, PaddockError
+from paddock.config.variables import SECRET_UNSET, VARIABLE_UNSET
+from paddock.core.errors import Invalid, Modified, NotFound, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.catalogue.catalogues import Catalogues
@@ -73,7 +74,7 @@ class Reconciler:
         self._configuring: dict[InstanceKey, asyncio.Event] = {}
         self._redeploying: dict[InstanceKey, asyncio.Event] = {}
         self._retiring: dict[InstanceKey, asyncio.Event] = {}
-        self._restarting_modified: set[InstanceKey] = set()  # their files changed: they are being restarted
+        self._restarting: set[InstanceKey] = set()  # modified, or with an erased secret: being restarted
         self._rejected_config: dict[InstanceKey, Mapping[str, Any]] = {}  # the last configuration each rejected
         self._config_unknown: set[InstanceKey] = set()  # may have accepted an unstored configuration
         self.unused_config_reasons: dict[InstanceKey, str] = {}  # as written to the plugin's log
@@ -206,8 +207,17 @@ class Reconciler:
 
         Every start verifies them.
         """
+        self._retry_failed(Modified.code)
+
+    async def apply_secret_change(self) -> None:
+        """Push the values of changed secrets to running plugins. One that still has an erased value is restarted, and
+        one that was rejected because a reference was not set is started again: the secret may be set now."""
+        await self.reconcile()
+        self._retry_failed(VARIABLE_UNSET)
+
+    def _retry_failed(self, error_code: str) -> None:
         for status in self._supervisor.statuses():
-            refused = status.state is PluginState.FAILED and status.error_code == Modified.code
+            refused = status.state is PluginState.FAILED and status.error_code == error_code
             if refused and status.key in self._desired:
                 self._supervisor.enable(status.key)
 
@@ -234,16 +244,19 @@ class Reconciler:
         Does not wait. Every start verifies the files: so the plugin ends up rejected, with the reason visible, or runs
         with the right files if they were restored in the meantime.
         """
+        self._restart_in_background(key)
+
+    def _restart_in_background(self, key: InstanceKey) -> None:
         status = self._supervisor.status(key)
-        if status is not None and status.state is PluginState.RUNNING and key not in self._restarting_modified:
-            self._restarting_modified.add(key)
+        if status is not None and status.state is PluginState.RUNNING and key not in self._restarting:
+            self._restarting.add(key)
             self._start_task(self._restart_once, key)
 
     async def _restart_once(self, key: InstanceKey) -> None:
         try:
             await self.restart(key)
         finally:
-            self._restarting_modified.discard(key)
+            self._restarting.discard(key)
 
     async def stop_unwanted(self, plugin: str, tenant: Tenant | None = None) -> None:
         """Stop every process of a plugin that is no longer enabled, and wait for it; of one tenant or of all."""
@@ -306,6 +319,8 @@ class Reconciler:
             self.unused_config_reasons.pop(key, None)
         except PaddockError as error:
             self._log_unused_config(key, error)
+            if isinstance(error, Invalid) and any(problem.code == SECRET_UNSET for problem in error.problems):
+                self._restart_in_background(key)  # its process still has the erased value
         finally:
             self._configuring.pop(key).set()
 

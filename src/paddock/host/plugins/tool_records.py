@@ -20,6 +20,7 @@ from paddock.plugins.tool_pinning.rows import (
     fingerprints_of_other_kinds,
     listed_plugins,
 )
+from paddock.plugins.tool_pinning.tool_trust import ToolTrust, ToolTrustRow, all_trust, trust_in_force, trust_of
 from paddock.runtime.deployment import Deployment
 from paddock.store.database import Transaction
 
@@ -31,20 +32,28 @@ class ToolRecords:
     met: bool = False
     tools: tuple[DefinitionRow, ...] = ()
     others: tuple[tuple[str, ...], ...] = ()  # fingerprints of its prompts and documents
+    trust: tuple[ToolTrustRow, ...] = ()  # what people take, or took, its word for
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
         """Changes whenever the set of usable tools, prompts or documents does."""
         tools = ((row.name, row.standing, row.hash, row.reason, row.repair) for row in self.tools)
-        return (self.met, self.others, *tools)
+        return (self.met, self.others, self.trust, *tools)
+
+    def trust_in(self, digest: str) -> ToolTrust:
+        """Return what a person takes a version of the server at its word for."""
+        return trust_in_force(self.trust, digest, {row.name: row.hash for row in self.tools})
 
 
 def read_all_tool_records(tx: Transaction) -> dict[tuple[Tenant, str], ToolRecords]:
-    """Read the tool records of every discovered plugin, by tenant and plugin."""
-    tools, others = definitions_of_kind(tx, TOOL), fingerprints_of_other_kinds(tx, TOOL)
+    """Read the tool records of every plugin that was discovered or is trusted, by tenant and plugin."""
+    tools, others, trust = definitions_of_kind(tx, TOOL), fingerprints_of_other_kinds(tx, TOOL), all_trust(tx)
+    listed = listed_plugins(tx)
     return {
-        key: ToolRecords(True, tuple(tools.get(key, ())), tuple(sorted(others.get(key, ()))))
-        for key in listed_plugins(tx)
+        key: ToolRecords(
+            key in listed, tuple(tools.get(key, ())), tuple(sorted(others.get(key, ()))), trust.get(key, ())
+        )
+        for key in listed | trust.keys()
     }
 
 
@@ -52,7 +61,8 @@ def read_tool_records(tx: Transaction, store: PluginStore, plugin: str) -> ToolR
     """Read the tool records of one plugin."""
     rows = definitions_of(tx, store.tenant, plugin)
     others = sorted((row.kind, row.name, row.standing.value, row.hash or "") for row in rows if row.kind != TOOL)
-    return ToolRecords(bool(rows), tuple(row for row in rows if row.kind == TOOL), tuple(others))
+    trust = trust_of(tx, store.tenant, plugin)
+    return ToolRecords(bool(rows), tuple(row for row in rows if row.kind == TOOL), tuple(others), trust)
 
 
 def build_server_entry(
@@ -69,7 +79,8 @@ def build_server_entry(
     texts, documents = store.database.read(
         lambda tx: (accepted_texts(tx, store.tenant, plugin, TOOL), _server_documents(tx, store, manifest))
     )
-    offer = offer_tools(manifest, tool_records.tools, texts, parse_tool)
+    trust = tool_records.trust_in(deployment.key.digest)
+    offer = offer_tools(manifest, tool_records.tools, texts, parse_tool, trust)
     schemas = {
         spec.name: CallableSchemas(spec.input_schema or {}, spec.output_schema or {}) for spec in offer.callables
     }
@@ -81,6 +92,7 @@ def build_server_entry(
         dynamic=True,
         withheld=offer.withheld,
         documents=documents,
+        trust=trust,
     )
 
 

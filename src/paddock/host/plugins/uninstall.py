@@ -46,14 +46,14 @@ class UninstallService:
         self._store = store
         self._apply_change = apply_change
 
-    async def check_removable(self, name: str, *, force: bool) -> str:
-        """Return the plugin's own name if it may be removed.
+    async def check_removable(self, name: str, version: str | None, *, force: bool) -> str:
+        """Return the plugin's own name if it, or this version of it, may be removed.
 
         Raises:
-            NotFound: it is not installed.
-            Conflict: it is pinned, and `force` is not given.
+            NotFound: the plugin or that version is not installed.
+            Conflict: it is pinned, and `force` is not given; or it is the version in use.
         """
-        return (await self._store.run(lambda store: remove.check_removable(store, name, force=force))).name
+        return (await self._store.run(lambda store: remove.check_removable(store, name, version, force=force))).name
 
     async def uninstall(self, name: str, by: PrincipalId, *, force: bool) -> UninstallResult:
         """Remove a plugin with all its data.

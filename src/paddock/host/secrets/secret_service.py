@@ -87,7 +87,7 @@ class SecretService:
     Args:
         store: Runs blocking work.
         keys: Seal secrets.
-        on_change: Pushes new values to plugins whose configuration refers to a secret.
+        on_change: Applies new and erased values to plugins whose configuration refers to a secret.
     """
 
     def __init__(self, store: StoreThread, keys: WrappingKeys, on_change: Callable[[], Awaitable[None]]) -> None:
@@ -114,7 +114,10 @@ class SecretService:
 
     async def erase(self, tenant: Tenant, name: str, owner: str, by: PrincipalId) -> SecretChange:
         """Erase a secret; raises as `erase_secret` does."""
-        return await self._store.run(lambda store: erase_secret(store, name, owner), tenant, by=by)
+        change = await self._store.run(lambda store: erase_secret(store, name, owner), tenant, by=by)
+        if not owner:
+            await self._on_change()
+        return change
 
     async def wrapping_key_status(self) -> WrappingKeyStatus:
         """Return the status of this home's wrapping key."""

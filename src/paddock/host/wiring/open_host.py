@@ -20,6 +20,7 @@ from paddock.capabilities.artifacts.rows import ArtifactLimits
 from paddock.capabilities.authorization import PolicyCheck
 from paddock.config.directories import create_directories, find_directories
 from paddock.config.load import load_settings
+from paddock.core.call import CallContext
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import PaddockError, StoreUnavailable
 from paddock.core.tasks import scoped_tasks
@@ -33,6 +34,7 @@ from paddock.gate.calls.tasks import CallTasks
 from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.gate.gate import Gate
 from paddock.gate.output import OutputValidator
+from paddock.gate.permitted_targets import may_call_unattended
 from paddock.gate.recovery import RecoveryWaiter
 from paddock.host.calls.approvals import ApprovalService
 from paddock.host.calls.caller_view import CallableAccess, PermittedPlugins
@@ -41,6 +43,8 @@ from paddock.host.calls.shu_actions import ShuActions
 from paddock.host.calls.unknown_outcomes import UnknownOutcomes
 from paddock.host.explain.explain_service import ExplainService
 from paddock.host.host import Host
+from paddock.host.learn.learn_service import LearnService
+from paddock.host.learn.trial_pass import TrialRunner
 from paddock.host.ledger.erasure import ErasureService
 from paddock.host.ledger.reader import LedgerReader
 from paddock.host.ledger.verification import VerificationService
@@ -83,6 +87,7 @@ from paddock.host.services import (
     PolicyServices,
     SecretServices,
 )
+from paddock.host.wiring.anchor_schedule import open_anchor_schedule
 from paddock.host.wiring.background_jobs import build_recovery, open_background_jobs
 from paddock.host.wiring.gate import build_approvals, build_gate
 from paddock.host.wiring.services import build_identity_services, build_repairs
@@ -112,7 +117,8 @@ class Config:
 
     `home` overrides `$PADDOCK_HOME`. With `start="enabled"` the enabled plugins start at once, with `"nothing"` each
     starts at its first call. A `daemon` owns its embedded store exclusively; a `command` works beside it. `passphrase`
-    asks for that of the keys when one of them is needed and no setting gives it.
+    asks for that of the keys when one of them is needed and no setting gives it. `flags` are settings of the command
+    line, which override all others.
     """
 
     home: Path | None = None
@@ -121,6 +127,7 @@ class Config:
     start: Literal["enabled", "nothing"] = "enabled"
     cwd: Path | None = None
     passphrase: PassphrasePrompts | None = None
+    flags: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 @asynccontextmanager
@@ -141,7 +148,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     environ = dict(config.environ) | ({"PADDOCK_HOME": str(config.home)} if config.home else {})
     directories = find_directories(environ, Path.home())
     create_directories(directories)
-    loaded_settings = load_settings(directories, environ, cwd=config.cwd)
+    loaded_settings = load_settings(directories, environ, cwd=config.cwd, flags=config.flags)
     settings = loaded_settings.settings
     clock, random = SystemClock(), SystemRandom()
     keys = load_secret_keys(directories, settings, environ, config.passphrase)
@@ -150,6 +157,12 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     # Without the trees every start is cold: a command that makes one call would be gone before a zygote is ready.
     one_call = config.role == "command" and config.start == "nothing"
     plugin_trees = None if one_call else trees_directory(directories.data)
+
+    async def may_call(context: CallContext, plugin: str, callable_name: str) -> bool:
+        # The gate exists before anybody can read an artifact.
+        catalogue = gate.catalogue(context.tenant)
+        return await may_call_unattended(context, catalogue, gate.authorizer, plugin, callable_name)
+
     async with (
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(address, role=config.role) as database,
@@ -172,6 +185,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             clock=clock,
             random=random,
             keys=keys,
+            may_call=may_call,
             artifacts=ArtifactLimits(artifact_bytes=settings.artifacts.max_size_mb << 20),
         ) as services,
         open_span_exporter(settings.telemetry.otlp_endpoint) as spans,
@@ -247,7 +261,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 random=random,
                 node=node,
                 catalogues=catalogues,
-                output_validator=OutputValidator(services.artifacts, ProposalChecker(active_policy, catalogues.of)),
+                output_validator=OutputValidator(
+                    services.artifacts.access, ProposalChecker(active_policy, catalogues.of)
+                ),
                 on_effect_succeeded=services.discard_effect_note,
                 wake_worker=plugin_jobs_woken.set if config.role == "daemon" else None,
                 recovery_waiter_for=build_recovery_waiter,
@@ -284,6 +300,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 processes=processes,
                 logs=PluginLogReader(views, logs),
                 installer=installer,
+                learning=LearnService(
+                    store, preparer, TrialRunner(warden, network, clock, mcp_timeout_s), ledger.publisher
+                ),
                 uninstaller=UninstallService(store, lifecycle.reconcile),
                 versions=VersionService(store, views, open_store, lifecycle.apply_version_change),
                 aliases=AliasService(store, lifecycle.reconcile),
@@ -303,7 +322,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 permitted_plugins=PermittedPlugins(gate),
                 unknown_outcomes=UnknownOutcomes(database, views, gate.starter.effects, node, clock, random),
             )
-            secret_store = SecretService(views, keys, reconciler.reconcile)
+            secret_store = SecretService(views, keys, reconciler.apply_secret_change)
             secrets = SecretServices(
                 store=secret_store,
                 usage=SecretUsageService(views),
@@ -399,6 +418,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                         random=random,
                     )
                     await daemon_stack.enter_async_context(webhook_delivery)
+                    anchors = open_anchor_schedule(settings.ledger, directories.state, environ, clock, random)
+                    await daemon_stack.enter_async_context(anchors)
                 try:
                     yield host
                 finally:

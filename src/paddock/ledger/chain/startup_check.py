@@ -1,4 +1,4 @@
-"""Verifies the rows after the last checkpoint whenever a daemon starts.
+"""Verifies the rows after the last checkpoint: when a daemon starts, and when a person checks this machine.
 
 Rows before a checkpoint are protected by its signature; `verify` checks whole chains. Later rows are protected by
 nothing outside the database, and the next checkpoint would sign them as they stand.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
 
 from paddock.core.action import Action
@@ -26,25 +26,37 @@ from paddock.ledger.chain.checkpoint import (
 from paddock.ledger.chain.signing_key import key_id, public_key_files, read_public_key
 from paddock.ledger.chain.verifier import ChainError, ChainHead, ChainVerifier
 from paddock.ledger.entry_hash import SealedEntry
-from paddock.ledger.read.entries import SEALED_PAGE_ROWS, read_head, read_sealed
+from paddock.ledger.read.entries import SEALED_PAGE_ROWS, read_head, read_row_before_first, read_sealed
 from paddock.store.database import Database, Transaction
 
 _log = logging.getLogger("paddock.ledger")
 
 
-async def verify_since_checkpoint(database: Database, state: Path, broken: MutableMapping[str, PaddockError]) -> None:
-    """Fill `broken` with each tenant whose chain does not continue correctly from its last checkpoint."""
+async def verify_since_checkpoint(
+    database: Database,
+    state: Path,
+    broken: MutableMapping[str, PaddockError],
+    warn: Callable[[str], None] = _log.warning,
+) -> None:
+    """Fill `broken` with each tenant whose chain does not continue correctly from its last checkpoint.
+
+    Args:
+        database: The database with the chains.
+        state: The directory of this home's checkpoints and keys.
+        broken: Filled by tenant.
+        warn: Receives the reason where a chain could not be verified.
+    """
     try:
         tenants = sorted({*await database.read(_tenants_with_heads), *tenants_in_file_names(state)})
     except (PaddockError, OSError) as error:
-        _log.warning("the end of the ledger was not verified: %s", error)
+        warn(f"the end of the ledger was not verified: {error}")
         return
     for tenant in tenants:
         try:
             chain_error = await _find_error(database, state, tenant)
         except (PaddockError, OSError) as error:
             # Says nothing about the chain itself: the next checkpoint meets the same error and reports it.
-            _log.warning("the end of the ledger of %s was not verified: %s", tenant, error)
+            warn(f"the end of the ledger of {tenant} was not verified: {error}")
             continue
         if chain_error is not None:
             broken[tenant] = _broken_chain_error(tenant, chain_error)
@@ -54,6 +66,9 @@ async def verify_since_checkpoint(database: Database, state: Path, broken: Mutab
 async def _find_error(database: Database, state: Path, tenant: str) -> ChainError | None:
     verifier = ChainVerifier(tenant, Anchors())
     try:
+        row_before_first = await database.read(lambda tx: read_row_before_first(tx, tenant))
+        if row_before_first is not None:
+            verifier.check_row(row_before_first)
         last, trusted = await asyncio.to_thread(_last_checkpoints, state, tenant)
         for checkpoint in (last, trusted):
             if checkpoint is not None:

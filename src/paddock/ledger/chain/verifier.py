@@ -96,6 +96,8 @@ class ChainVerifier:
         Raises:
             ChainError: it does not continue the chain.
         """
+        if row.seq < 1:
+            raise ChainError("tampered", "the row was put before the first, where none is ever written", row.seq, row)
         if row.seq != self.seq + 1:
             raise ChainError("tampered", "the row is missing", self.seq + 1)
         try:

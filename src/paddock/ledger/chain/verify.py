@@ -20,7 +20,7 @@ from paddock.ledger.chain.signing_key import key_id, public_key_file, public_key
 from paddock.ledger.chain.verifier import ChainError, ChainFinding, ChainHead, ChainVerifier
 from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.entry_hash import SealedEntry
-from paddock.ledger.read.entries import SEALED_PAGE_ROWS, last_seq, read_head, read_sealed
+from paddock.ledger.read.entries import SEALED_PAGE_ROWS, last_seq, read_head, read_row_before_first, read_sealed
 from paddock.store.database import DirectDatabase, Transaction
 
 VerifyProgress = Callable[[str, int, int], None]
@@ -33,6 +33,7 @@ def verify_ledger(
     *,
     tenant: str | None = None,
     anchor_files: Sequence[Path] = (),
+    anchor_lines: AnchorLines | None = None,
     key_files: Sequence[Path] = (),
     report: VerifyProgress | None = None,
 ) -> list[ChainFinding]:
@@ -43,6 +44,7 @@ def verify_ledger(
         state: The directory of this home's checkpoints and public key.
         tenant: The tenant to verify; all tenants if None.
         anchor_files: Copies of checkpoints that were kept elsewhere.
+        anchor_lines: More such copies, read already.
         key_files: Public keys to trust; this home's own if none is given.
         report: Progress callback.
 
@@ -50,7 +52,7 @@ def verify_ledger(
         NotFound: there is no such tenant.
     """
     try:
-        copies = read_anchor_files(anchor_files)
+        copies: AnchorLines = {**read_anchor_files(anchor_files), **(anchor_lines or {})}
         if tenant is not None:
             require_chain(database, state, tenant, copies)
         tenants = [tenant] if tenant is not None else list_chain_tenants(database, state, copies)
@@ -90,6 +92,7 @@ def _verify_tenant(
     except PaddockError as error:
         return ChainFinding(tenant, "unreadable", error.message)
     try:
+        _check_before_first(database, verifier)
         while True:
             rows, head = _read_page(database, tenant, verifier.seq)
             for row in rows:
@@ -103,6 +106,15 @@ def _verify_tenant(
         return verifier.finding(error)
     except PaddockError as error:
         return verifier.finding(ChainError("unreadable", error.message))
+
+
+def _check_before_first(database: DirectDatabase, verifier: ChainVerifier) -> None:
+    try:
+        row = database.read(lambda tx: read_row_before_first(tx, verifier.tenant))
+    except UnicodeDecodeError:
+        raise ChainError("tampered", "a row was put before the first, and holds what is no text", 0) from None
+    if row is not None:
+        verifier.check_row(row)
 
 
 def _read_page(database: DirectDatabase, tenant: str, after: int) -> tuple[list[SealedEntry], ChainHead | None]:

@@ -22,8 +22,11 @@ SEALED_PAGE_ROWS = 2_000  # for readers of whole chains
 SqlCondition: TypeAlias = tuple[str, tuple[Any, ...]]
 """A part of a query, and its parameters."""
 
-_SELECT = f"SELECT {COLUMNS} FROM ledger WHERE tenant = ?"  # noqa: S608 - column names are ours
-_NEXT_TYPE = "SELECT type FROM ledger WHERE tenant = ? AND type > ? AND type < ? ORDER BY type LIMIT 1"
+# A chain starts at row 1. Rows before it can only be forged: readers leave them out, and verification reports them.
+# `+seq` keeps SQLite from walking the primary key where another index yields the order.
+_SELECT = f"SELECT {COLUMNS} FROM ledger WHERE tenant = ? AND seq >= 1"  # noqa: S608 - column names are ours
+_SELECT_BEFORE_FIRST = f"SELECT {COLUMNS} FROM ledger WHERE tenant = ? AND seq < 1 ORDER BY seq LIMIT 1"  # noqa: S608
+_NEXT_TYPE = "SELECT type FROM ledger WHERE tenant = ? AND type > ? AND type < ? AND +seq >= 1 ORDER BY type LIMIT 1"
 _TENANT_QUERIES = (
     "SELECT name FROM tenants WHERE name = ?",
     "SELECT seq FROM ledger_heads WHERE tenant = ?",
@@ -150,7 +153,10 @@ def list_types(tx: Transaction, tenant: str = DEFAULT_TENANT) -> list[str]:
 
 def list_names(tx: Transaction, column: Literal["plugin", "principal"], tenant: str, limit: int) -> list[str]:
     """Return the first distinct plugins or principals in order, with one index lookup each."""
-    query = f"SELECT {column} AS name FROM ledger WHERE tenant = ? AND {column} > ? ORDER BY {column} LIMIT 1"  # noqa: S608
+    query = (
+        f"SELECT {column} AS name FROM ledger WHERE tenant = ? AND {column} > ? AND +seq >= 1 "  # noqa: S608
+        f"ORDER BY {column} LIMIT 1"
+    )
     names: list[str] = []
     while len(names) < limit and (row := tx.one(query, (tenant, names[-1] if names else ""))):
         names.append(row["name"])
@@ -176,9 +182,15 @@ def read_sealed(tx: Transaction, tenant: str, *, after: int, limit: int) -> Iter
     return (SealedEntry(**row) for row in tx.all(f"{_SELECT} AND seq > ? ORDER BY seq LIMIT ?", (tenant, after, limit)))
 
 
+def read_row_before_first(tx: Transaction, tenant: str) -> SealedEntry | None:
+    """Return a row whose number is below 1, if there is one: the host never writes such a row."""
+    row = tx.one(_SELECT_BEFORE_FIRST, (tenant,))
+    return SealedEntry(**row) if row else None
+
+
 def last_seq(tx: Transaction, tenant: str) -> int:
     """Return the number of the last entry; 0 if there is none."""
-    row = tx.one("SELECT max(seq) AS seq FROM ledger WHERE tenant = ?", (tenant,))
+    row = tx.one("SELECT max(seq) AS seq FROM ledger WHERE tenant = ? AND seq >= 1", (tenant,))
     return (row["seq"] if row else None) or 0
 
 
@@ -273,7 +285,9 @@ MAX_SCANNED_ENTRIES: Final = 4_000  # newest entries of a plugin that are scanne
 
 # The type is filtered afterwards and not in SQL: the index covers plugins, and a rarely called plugin
 # may have a million other entries.
-_SELECT_NEWEST = "SELECT at, type, facts FROM ledger WHERE tenant = ? AND plugin = ? ORDER BY seq DESC LIMIT ?"
+_SELECT_NEWEST = (
+    "SELECT at, type, facts FROM ledger WHERE tenant = ? AND plugin = ? AND seq >= 1 ORDER BY seq DESC LIMIT ?"
+)
 
 
 class EndedCall(NamedTuple):

@@ -17,6 +17,12 @@ _STATUS_TEXT: Final = {
     "in_doubt": "its outcome is unknown",
     "pending_approval": "a person is asked first",
 }
+_DRY_RUN_TEXT: Final = {
+    "run": "it would run",
+    "wait_for_approval": "a person would be asked first",
+    "be_denied": "the rules would not allow it",
+    "be_rejected": "it would be refused",
+}
 _RECOVERY_TEXT: Final = {
     "none": "a person has to check",
     "atomic": "the plugin's own records will tell",
@@ -45,13 +51,19 @@ def _ended(values: EntryValues) -> str:
     )
 
 
+def _dry_run(values: EntryValues) -> str:
+    would = _DRY_RUN_TEXT.get(str(values.fields.get("would")), "the outcome is not known")
+    return f"{values.who} asked what a call of {values.what} would do: {would}"
+
+
 def _answered(values: EntryValues) -> str:
     answer = "approved" if values.fields.get("approved") else "denied"
     more = (
         "; more people have to approve it" if answer == "approved" and values.fields.get("state") == "pending" else ""
     )
     comment = values.text_if_present("comment", ": “{}”")
-    return f"{_answerer_text(values, 'answered_by')} {answer} {values.what}{comment}{more}"
+    standing = values.text_if_present("standing", ", with the standing approval {}")
+    return f"{_answerer_text(values, 'answered_by')} {answer} {values.what}{standing}{comment}{more}"
 
 
 def _answerer_text(values: EntryValues, field: str) -> str:
@@ -70,7 +82,7 @@ def _request_ended(values: EntryValues) -> str:
 
 def _standing(values: EntryValues) -> str:
     subject = values.what if values.fields.get("method") else f"every tool of {values['name']}"
-    duration = "until it is revoked" if values.fields.get("scope") == "always" else "for one session"
+    duration = "until the plugin is upgraded" if values.fields.get("scope") == "always" else "for one session"
     return f"{_answerer_text(values, 'given_by')} approved {subject} for {values['holder']}, {duration}"
 
 
@@ -98,6 +110,7 @@ def _used(values: EntryValues) -> str:
 CALL_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "call.started": SentenceTemplate("Call started", "{who} started {what}"),
     "call.ended": SentenceTemplate("Call ended", _ended),
+    "call.dry_run": SentenceTemplate("Dry run", _dry_run),
     "effect.in_doubt": SentenceTemplate("Outcome in doubt", _in_doubt),
     "effect.in_progress": SentenceTemplate(
         "Still at work", "{what} is still being worked on; it is checked until {until~minute}"

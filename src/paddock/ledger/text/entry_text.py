@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from paddock.ledger.entry import LedgerEntry
@@ -38,12 +39,15 @@ SENTENCE_TEMPLATES: Final[Mapping[str, SentenceTemplate]] = {
 """Templates for every entry type."""
 
 
-def entry_sentence(entry: LedgerEntry) -> str:
-    """Describe an entry in one sentence. Unknown or unreadable entries are described by their type."""
+def entry_sentence(entry: LedgerEntry, labels: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Describe an entry in one sentence; `labels` are those of API keys, by principal.
+
+    Unknown or unreadable entries are described by their type.
+    """
     template = SENTENCE_TEMPLATES.get(entry.type)
     if template is None or "unreadable" in entry.facts:
         return f"{entry.type} was recorded"
-    sentence = template.sentence(EntryValues(entry.data))
+    sentence = template.sentence(EntryValues(entry.data, labels))
     return f"S{sentence[1:]}" if sentence.startswith(UNKNOWN_PERSON) else sentence  # names stay as they are written
 
 

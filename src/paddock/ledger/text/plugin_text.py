@@ -13,6 +13,19 @@ _DEFINITION_STATUS_TEXT: Final = {
     "bad": "it cannot be used",
     "gone": "it is not offered any more",
 }
+_TRUSTED_WORDS: Final = {"reads": "only reads", "errors": "has done nothing where it answers with an error"}
+
+
+def _claims_trusted(values: EntryValues) -> str:
+    return f"{values.who} takes the word of {values['name']} {values['version']} {_trusted_word(values)}"
+
+
+def _claims_distrusted(values: EntryValues) -> str:
+    return f"{values.who} no longer takes the word of {values['name']} {_trusted_word(values)}"
+
+
+def _trusted_word(values: EntryValues) -> str:
+    return f"that each of these {_TRUSTED_WORDS.get(values['word'], values['word'])}: {values['tools']}"
 
 
 def _definition_changed(values: EntryValues) -> str:
@@ -70,6 +83,7 @@ INSTALL_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     ),
     "plugin.enabled": SentenceTemplate("Enabled", "{who} enabled {name}"),
     "plugin.disabled": SentenceTemplate("Disabled", _disabled),
+    "plugin.tried": SentenceTemplate("Tried", "{who} tried what {name} needs"),
     "plugin.granted": SentenceTemplate("Granted more", "{who} allowed {name} more: {capabilities}"),
     "plugin.config_validation_failed": SentenceTemplate(
         "Settings do not fit", "The {side} settings of {name} are not valid: {errors}"
@@ -83,6 +97,8 @@ INSTALL_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "plugin.definition_accepted": SentenceTemplate(
         "Definition accepted", "{accepted_by} accepted what {name} says now of its {kind} {definition}"
     ),
+    "plugin.claims_trusted": SentenceTemplate("Word taken", _claims_trusted),
+    "plugin.claims_distrusted": SentenceTemplate("Word no longer taken", _claims_distrusted),
     "plugin.definitions_left_out": SentenceTemplate(
         "Offers too much", "{name} lists more than is kept; {left_out} cannot be used"
     ),

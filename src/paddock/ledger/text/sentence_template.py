@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 UNKNOWN_PERSON: Final = "somebody"  # erased, or never known
@@ -13,14 +14,21 @@ _PERSON_FIELDS: Final = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 _MAX_VALUE_CHARS: Final = 300
+_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 _SIZE_UNITS: Final = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
 
 
 class EntryValues(Mapping[str, str]):
-    """The fields of an entry for use in sentences: every name yields text, also for unknown values."""
+    """The fields of an entry for use in sentences: every name yields text, also for unknown values.
 
-    def __init__(self, fields: Mapping[str, Any]) -> None:
+    Args:
+        fields: The fields of the entry.
+        labels: The labels of API keys by principal; a sentence names the key and its label.
+    """
+
+    def __init__(self, fields: Mapping[str, Any], labels: Mapping[str, str] = _NO_LABELS) -> None:
         self.fields = fields
+        self._labels = labels
 
     def __getitem__(self, name: str) -> str:
         """Return the text of a field. `who` is the actor, and `what` is the callable.
@@ -36,7 +44,10 @@ class EntryValues(Mapping[str, str]):
         if read_as:
             number = self.number(field)
             return _FORMATTERS[read_as](number) if read_as in _FORMATTERS else count_text(number, read_as)
-        return value_text(self.fields.get(field), UNKNOWN_PERSON if field in _PERSON_FIELDS else "something")
+        if field not in _PERSON_FIELDS:
+            return value_text(self.fields.get(field), "something")
+        name = value_text(self.fields.get(field), UNKNOWN_PERSON)
+        return labelled(name, self._labels)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.fields)
@@ -63,6 +74,11 @@ class EntryValues(Mapping[str, str]):
     def text_if_present(self, name: str, template: str) -> str:
         """Return the template filled with a field's text; empty if the field is not set."""
         return template.format(self[name]) if self.fields.get(name) not in (None, "", [], ()) else ""
+
+
+def labelled(principal: str, labels: Mapping[str, str]) -> str:
+    """Return a principal's name with the label of the key, if it is a key that has one."""
+    return f"{principal} “{labels[principal]}”" if principal in labels else principal
 
 
 SentenceSource: TypeAlias = Callable[[EntryValues], str] | str

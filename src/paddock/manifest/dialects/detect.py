@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paddock.manifest.dialects import kaged, kernel, mcp_bundle, mcp_registry, native, osqr, shu
-from paddock.manifest.dialects.mcp_clients import find_server_lists
+from paddock.manifest.dialects.mcp_server_lists import find_server_lists
 from paddock.manifest.model import PluginKind
 from paddock.manifest.syntax.document import ParsedDocument
 from paddock.manifest.syntax.fields import Fields

@@ -1,13 +1,12 @@
-"""Reads MCP servers from the settings of MCP clients: mcpServers JSON and VS Code's mcp.json."""
+"""Reads MCP servers from the settings of MCP clients into the model."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import Capability, NoNetwork
@@ -20,6 +19,7 @@ from paddock.manifest.dialects.credential_patterns import (
     extract_random_segments,
     is_secret_name,
 )
+from paddock.manifest.dialects.mcp_server_lists import ServerList, standard_entry
 from paddock.manifest.dialects.mcp_user_config import (
     ConfigFieldBuilder,
     ImportedServer,
@@ -37,62 +37,11 @@ from paddock.manifest.rules.field_rules import (
 )
 from paddock.manifest.syntax.fields import Fields, ProblemReport
 
-MCP_SERVERS = "mcp-servers"
-VSCODE = "vscode-mcp"
-
-
-@dataclass(frozen=True, slots=True)
-class ServerList:
-    """A mapping of server names to servers, identified by the mapping that contains it."""
-
-    holder: Fields
-    key: Literal["mcpServers", "servers"]
-
-    @property
-    def form(self) -> str:
-        return MCP_SERVERS if self.key == "mcpServers" else VSCODE
-
-    @property
-    def titles(self) -> list[str]:
-        """The server names as the file writes them, invalid entries included."""
-        return list(self.holder.within(self.key).value)
-
-    def only(self, select: Callable[[str], bool]) -> ServerList:
-        """Return the list with only the selected servers; their paths stay the same."""
-        selected = {title: server for title, server in self.holder.within(self.key).value.items() if select(title)}
-        return replace(self, holder=Fields(self.holder.value | {self.key: selected}, self.holder.path))
-
-
-def find_server_lists(fields: Fields, file: str) -> list[ServerList]:
-    """Return the server lists of a settings file; empty if it has none.
-
-    If a program has both global servers and servers of single projects, only the global ones count.
-    """
-    projects = fields.within("projects")
-    project_lists = [
-        ServerList(project, "mcpServers")
-        for project in (Fields(value, projects.at(path)) for path, value in projects.value.items())
-        if project.within("mcpServers").value
-    ]
-    if "mcpServers" in fields and (fields.within("mcpServers").value or not project_lists):
-        return [ServerList(fields, "mcpServers")]
-    if project_lists:
-        return project_lists
-    if "servers" in fields and (file.endswith("mcp.json") or _looks_like_servers(fields)):
-        return [ServerList(fields, "servers")]
-    editor = fields.within("mcp")
-    return [ServerList(editor, "servers")] if "servers" in editor else []
-
-
-def _looks_like_servers(fields: Fields) -> bool:
-    servers = [server for _, server in fields.named("servers")]
-    return bool(servers) and all("command" in server or "url" in server for server in servers)
-
-
 _INPUT_REFERENCE = re.compile(r"\$\{input:([^}]{1,200})\}")
 _ENV_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 # Variables that an editor fills in; here a person sets them once.
 _EDITOR_VARIABLES = frozenset({"workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator"})
+_BARE_REFERENCE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")  # a whole value, as Gemini CLI writes a variable
 _QUERY_VALUE = re.compile(r"(?<=[?&])([^=&#]+)=([^&#]+)")
 
 
@@ -102,7 +51,10 @@ def read_servers(lists: Sequence[ServerList], report: ProblemReport) -> list[Imp
     names: dict[str, tuple[str, Fields]] = {}
     for servers in lists:
         inputs = {item.text("id"): item for item in servers.holder.entries("inputs")}
+        titles = set(servers.titles)
         for title, server in servers.holder.named(servers.key):
+            if title not in titles:
+                continue
             name = slug(title)
             check_slug(report, server.path, title or " ", name)
             check_plugin_name(report, server.path, name)
@@ -120,7 +72,7 @@ def read_servers(lists: Sequence[ServerList], report: ProblemReport) -> list[Imp
                     "duplicate_name",
                 )
             names[name] = title, server
-            servers_read.append(_ServerReader(server, inputs, report).build(name, title))
+            servers_read.append(_ServerReader(standard_entry(servers.form, server), inputs, report).build(name, title))
     return servers_read
 
 
@@ -216,6 +168,7 @@ class _ServerReader:
     def _extract_value(self, origin: str, label: str, text: str) -> str:
         """Move a value that may be a key out of the manifest and into the configuration."""
         name = label.lstrip("-")
+        text = _BARE_REFERENCE.sub(r"${\1}", text) if _BARE_REFERENCE.fullmatch(text) else text
         return extract_literals(
             self._resolve_references(text), lambda part: self._settings.add_secret(origin, name, part)
         )

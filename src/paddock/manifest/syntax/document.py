@@ -1,6 +1,6 @@
 """A parsed file: plain values, and the line of each.
 
-The values hold only dict, list, str, int, float, bool and None, are at most 64 levels deep and 50,000 in number.
+The values hold only dict, list, str, int, float, bool and None, are at most 64 levels deep, and bounded in number.
 `parse.py` creates documents from untrusted bytes.
 """
 
@@ -21,6 +21,19 @@ MAX_DIGITS = 19
 
 ValuePath: TypeAlias = tuple[str | int, ...]
 LineNumbers: TypeAlias = Mapping[ValuePath, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """How large a file may be."""
+
+    max_bytes: int = MAX_FILE_BYTES
+    max_values: int = MAX_VALUES
+
+
+MANIFEST_LIMITS = FileLimits()
+# Settings of other programs have much besides servers in them.
+SETTINGS_LIMITS = FileLimits(8 * 1024 * 1024, 400_000)
 
 
 def no_lines() -> LineNumbers:
@@ -74,7 +87,7 @@ def invalid_file_error(
     return Invalid(f"{printable(name)} cannot be read", [problem], code="manifest.unreadable")
 
 
-def check_size(name: str, value: Any) -> None:
+def check_size(name: str, value: Any, max_values: int = MAX_VALUES) -> None:
     """Refuse values that are nested too deeply or are too many.
 
     Raises:
@@ -90,8 +103,8 @@ def check_size(name: str, value: Any) -> None:
                 next_layer.extend(cast("dict[str, Any]", item).values())
             elif isinstance(item, list):
                 next_layer.extend(cast("list[Any]", item))
-        if count > MAX_VALUES:
-            raise invalid_file_error(name, f"holds more than {MAX_VALUES:,} values", code="too_many_values")
+        if count > max_values:
+            raise invalid_file_error(name, f"holds more than {max_values:,} values", code="too_many_values")
         if not next_layer:
             return
         layer = next_layer

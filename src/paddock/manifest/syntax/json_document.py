@@ -12,6 +12,7 @@ from typing import Any
 from paddock.core.schema.compile import join_path
 from paddock.manifest.syntax.document import (
     MAX_DIGITS,
+    MAX_VALUES,
     LineNumbers,
     ParsedDocument,
     ValuePath,
@@ -22,7 +23,7 @@ from paddock.manifest.syntax.document import (
 )
 
 # No alternative backtracks, so that every text is scanned in linear time.
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'  # a string, closed or not
     r"|//[^\n]*+"
     r"|/\*(?:[^*]++|\*(?!/))*+(?:\*/|\Z)"
@@ -33,20 +34,20 @@ _TOKEN = re.compile(
 
 
 # Settings of MCP clients. Editors allow comments in them, whatever the file name.
-_SERVER_LIST_KEY = re.compile(r'"(?:mcpServers|servers)"')
+SERVER_LIST_KEY = re.compile(r'"(?:mcpServers|servers|context_servers)"')
 
 
 class _DuplicateKey(ValueError):
     pass
 
 
-def parse_json(name: str, text: str) -> ParsedDocument:
+def parse_json(name: str, text: str, max_values: int = MAX_VALUES) -> ParsedDocument:
     """Parse one JSON value without duplicate keys.
 
     Raises:
         Invalid: it is not that.
     """
-    if name.endswith("mcp.json") or _SERVER_LIST_KEY.search(text):
+    if name.endswith("mcp.json") or SERVER_LIST_KEY.search(text):
         text = _strip_comments(text)
 
     def refuse_constant(constant: str) -> Any:
@@ -78,7 +79,7 @@ def parse_json(name: str, text: str) -> ParsedDocument:
         raise invalid_file_error(name, f"is not JSON: {error.msg}", line=error.lineno, code="malformed") from None
     except RecursionError:
         raise too_deep_error(name) from None
-    check_size(name, value)
+    check_size(name, value, max_values)
     return ParsedDocument(name, value, cache(lambda: _line_numbers(text)))
 
 
@@ -95,7 +96,7 @@ def _strip_comments(text: str) -> str:
     output: list[str] = []
     comma: int | None = None
     end = 0
-    for match in _TOKEN.finditer(text):
+    for match in TOKEN.finditer(text):
         lexeme = match[0]
         output.append(text[end : match.start()])
         end = match.end()
@@ -117,7 +118,7 @@ def _paths_with_lines(text: str) -> Iterator[tuple[ValuePath, int]]:
     kinds: list[str] = []
     expecting_key = False  # a key, in an object
     yield (), 1
-    for match in _TOKEN.finditer(text):
+    for match in TOKEN.finditer(text):
         line += text.count("\n", end, match.start())
         end = match.start()
         lexeme = match[0]
@@ -152,7 +153,7 @@ def value_spans(text: str) -> dict[ValuePath, tuple[int, int]]:
     path: list[str | int] = []
     opened: list[tuple[str, int]] = []
     expecting_key = False  # a key, in an object
-    for match in _TOKEN.finditer(text):
+    for match in TOKEN.finditer(text):
         lexeme = match[0]
         if lexeme.startswith(("//", "/*")) or lexeme == ":":
             continue

@@ -1,37 +1,39 @@
-"""Parses untrusted bytes into a document, with limits: YAML, JSON (with comments in editor files), Python literals."""
+"""Parses untrusted bytes into a document, with limits: YAML, JSON (in editor files with comments), TOML, Python."""
 
 from __future__ import annotations
 
-from paddock.manifest.syntax.document import MAX_FILE_BYTES, ParsedDocument, invalid_file_error
+from paddock.manifest.syntax.document import MANIFEST_LIMITS, FileLimits, ParsedDocument, invalid_file_error
 from paddock.manifest.syntax.json_document import parse_json
 from paddock.manifest.syntax.python_source import parse_python
+from paddock.manifest.syntax.toml_document import parse_toml
 from paddock.manifest.syntax.yaml_document import parse_yaml
 
 EMPTY = "is empty"
 EMPTY_HINT = "write the manifest into it; the manifest reference has an example of every dialect"
 
 
-def parse_document(name: str, data: bytes) -> ParsedDocument:
+def parse_document(name: str, data: bytes, limits: FileLimits = MANIFEST_LIMITS) -> ParsedDocument:
     """Parse a file by its extension.
 
     Raises:
         Invalid: not UTF-8, too large, too deep, malformed, duplicate keys, aliases, or computed Python.
     """
-    text = _decode_utf8(name, data)
+    text = _decode_utf8(name, data, limits.max_bytes)
     if not text.strip():
         raise invalid_file_error(name, EMPTY, hint=EMPTY_HINT, line=1, code="empty")
     if name.endswith(".py"):
         return parse_python(name, text)
     if name.endswith((".yaml", ".yml")):
         return parse_yaml(name, text)
-    return parse_json(name, text)
+    parse = parse_toml if name.endswith(".toml") else parse_json
+    return parse(name, text, limits.max_values)
 
 
-def _decode_utf8(name: str, data: bytes) -> str:
-    if len(data) > MAX_FILE_BYTES:
+def _decode_utf8(name: str, data: bytes, max_bytes: int) -> str:
+    if len(data) > max_bytes:
         raise invalid_file_error(
             name,
-            f"is larger than {MAX_FILE_BYTES // 1024} KiB",
+            f"is larger than {max_bytes // 1024} KiB",
             hint="a manifest is a small text file",
             code="too_large",
         )

@@ -114,7 +114,7 @@ def _compile_modules(client: PackageClient, root: Path, final_path: Path) -> Non
 
     With unchecked hashes: changes are detected by the digest of the whole, not file by file at each start.
     """
-    options = ("-q", "-q", "--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", str(final_path))
+    options = ("-q", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", str(final_path))
     # A module that does not compile (templates, tests for other versions) is never imported.
     client.run("compiling", [*isolated_command(host_interpreter()), "-m", "compileall", *options, str(root / "lib")])
 

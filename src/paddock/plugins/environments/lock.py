@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -39,11 +39,21 @@ class PinnedPackage:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A validated lock. The first package is the requested one."""
+    """A validated lock. The first package is the requested one.
+
+    Attributes:
+        ecosystem: Whose packages they are.
+        text: The text that pins them.
+        packages: The packages.
+        urls: Where the resolver has just found the files of Python packages, by package; a shortcut and no part of the
+            lock.
+        digest: The hash of the text.
+    """
 
     ecosystem: Ecosystem
     text: str
     packages: tuple[PinnedPackage, ...]
+    urls: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -94,6 +104,24 @@ def write_python_lock(pins: Iterable[tuple[PinnedPackage, str]]) -> Lock:
     """
     lines = [f"{pinned.name}=={pinned.version} --hash=sha256:{sha256}" for pinned, sha256 in pins]
     return read_python_lock("\n".join(lines) + "\n")
+
+
+_PLAIN_URL = re.compile(r"(?:https|http|file)://[!-~]{1,2000}")
+
+
+def direct_requirements(lock: Lock) -> list[str]:
+    """Return the lines of a Python lock with the URL of each file instead of the version, where that is known.
+
+    pip then fetches the files without reading the index of each package again. The hashes are required either way.
+    """
+    lines: list[str] = []
+    for line in lock.text.splitlines():
+        match = _LOCK_LINE.fullmatch(" ".join(line.split()))
+        url = lock.urls.get(match["name"], "") if match else ""
+        # pip splits a line at spaces and fragments, and substitutes variables of the environment.
+        usable = match is not None and _PLAIN_URL.fullmatch(url) and not set(url) & set("#$\\\"'{}")
+        lines.append(f"{match['name']} @ {url}{match['hashes']}" if match and usable else line)
+    return lines
 
 
 def read_python_lock(text: str) -> Lock:

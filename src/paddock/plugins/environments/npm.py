@@ -62,6 +62,13 @@ _NPM_OPTIONS = (
     *("--omit-lockfile-registry-resolved", "--no-bin-links", "--no-audit", "--no-fund", "--no-update-notifier"),
     *("--logs-max=0", "--loglevel=error", "--json", "--no-color", "--no-progress"),
 )
+# npm's own values make a person without a network wait for more than a minute. Variables of theirs win over these.
+_RETRY_SETTINGS: Mapping[str, str] = {
+    "npm_config_fetch_retries": "2",
+    "npm_config_fetch_retry_mintimeout": "500",
+    "npm_config_fetch_retry_maxtimeout": "2000",
+    "npm_config_fetch_timeout": "60000",
+}
 _VIEW_FIELDS = ("name", "version", "description", "license", "homepage", "engines", "deprecated")
 
 
@@ -124,7 +131,9 @@ class Npm:
                 code="environment.no_npm",
                 hint="apt install npm",
             )
-        return self.client.run(step, [program, command, f"--prefix={self.folder}", *_NPM_OPTIONS, *arguments])
+        theirs = {name.lower() for name in self.client.environ}
+        retries = {name: value for name, value in _RETRY_SETTINGS.items() if name not in theirs}
+        return self.client.run(step, [program, command, f"--prefix={self.folder}", *_NPM_OPTIONS, *arguments], retries)
 
 
 _ERROR_CODE = re.compile(r"npm (?:error|ERR!) code (\w+)")

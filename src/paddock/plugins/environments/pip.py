@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -14,7 +15,7 @@ from typing import Any
 from paddock.cage.bounded_process import BoundedRun
 from paddock.core.errors import HostError, NotFound, OperatorError, PaddockError, PluginError, Unreachable
 from paddock.core.printable import printable
-from paddock.plugins.environments.lock import Lock
+from paddock.plugins.environments.lock import Lock, direct_requirements
 from paddock.plugins.environments.package_client import PackageClient, error_lines
 from paddock.plugins.environments.pip_no_subprocess import SUBPROCESS_REFUSED
 from paddock.plugins.environments.python_env import host_interpreter, isolated_command, pip_directory
@@ -48,18 +49,24 @@ class Pip:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise HostError("pip's report cannot be read", code="environment.client_failed") from error
 
-    def download_wheel(self, pinned: str) -> Path:
-        """Download the wheel of one package by its line in a lock. It is only inspected."""
+    def download_wheel(self, lock: Lock) -> Path:
+        """Download the wheel of the requested package, the first of a lock. It is only inspected."""
         folder = self.client.workspace / "wheel"
         folder.mkdir()
+        by_url, by_name = direct_requirements(lock)[0], lock.text.splitlines()[0]
+        result = self._download(by_url, folder)
+        if result.status != 0 and by_url != by_name:
+            result = self._download(by_name, folder)
+        wheels = sorted(folder.glob("*.whl"))
+        if result.status != 0 or not wheels:
+            raise self._explain_failure(result, lock.packages[0].name)
+        return wheels[0]
+
+    def _download(self, pinned: str, folder: Path) -> BoundedRun:
         lock_file = self.client.workspace / "one.lock"
         lock_file.write_text(pinned + "\n", encoding="utf-8")
         options = ("--quiet", "--no-deps", "--require-hashes", *_WHEELS_ONLY, "-d", str(folder), "-r", str(lock_file))
-        result = self._run("looking into the package", "download", *options)
-        wheels = sorted(folder.glob("*.whl"))
-        if result.status != 0 or not wheels:
-            raise self._explain_failure(result, pinned.partition(" ")[0])
-        return wheels[0]
+        return self._run("looking into the package", "download", *options)
 
     def install(self, lock: Lock) -> None:
         """Install what the lock pins, and nothing else.
@@ -67,13 +74,22 @@ class Pip:
         Raises:
             PaddockError: it failed; a file with another hash is rejected.
         """
-        lock_file = self.client.workspace / "requirements.lock"
-        lock_file.write_text(lock.text, encoding="utf-8")
-        options = ("--no-deps", "--require-hashes", "--no-compile", "--no-warn-script-location", *_WHEELS_ONLY)
         step = f"installing {len(lock.packages)} Python packages"
-        result = self._run(step, "install", *options, "-r", str(lock_file))
+        by_url = "\n".join((*direct_requirements(lock), ""))
+        result = self._install(step, by_url)
+        if result.status != 0 and by_url != lock.text:
+            # For instance a URL that needs a password, which pip's report leaves out.
+            shutil.rmtree(self.root, ignore_errors=True)
+            result = self._install(step, lock.text)
         if result.status != 0:
             raise self._explain_failure(result, lock.packages[0].name)
+        _forget_urls(self.root)
+
+    def _install(self, step: str, requirements: str) -> BoundedRun:
+        lock_file = self.client.workspace / "requirements.lock"
+        lock_file.write_text(requirements, encoding="utf-8")
+        options = ("--no-deps", "--require-hashes", "--no-compile", "--no-warn-script-location", *_WHEELS_ONLY)
+        return self._run(step, "install", *options, "-r", str(lock_file))
 
     def _explain_failure(self, result: BoundedRun, requirement: str) -> Exception:
         failure = classify_pip_failure(result.text, error_lines(result), requirement)
@@ -93,6 +109,15 @@ class Pip:
             command,
         ]
         return self.client.run(step, [*isolated_pip, *_PIP_OPTIONS, *arguments])
+
+
+def _forget_urls(root: Path) -> None:
+    """Remove pip's notes of URLs, so that equal locks make equal environments."""
+    for note in root.glob("lib/python*/site-packages/*.dist-info/direct_url.json"):
+        note.unlink()
+        record = note.with_name("RECORD")
+        lines = record.read_bytes().splitlines(keepends=True)
+        record.write_bytes(b"".join(line for line in lines if b"direct_url.json," not in line))
 
 
 _NO_MATCH = re.compile(r"No matching distribution found for ([A-Za-z0-9][A-Za-z0-9._-]*)(\S*)")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from paddock.cage.bounded_process import run_bounded
@@ -69,12 +69,13 @@ def _resolve_python(source: PackageSource, client: PackageClient) -> PackageReso
     requested = canonical_python_name(name)
     entry = next(one for one in entries if canonical_python_name(one["metadata"]["name"]) == requested)
     facts = python_metadata(entry)
-    programs = wheel_programs(pip.download_wheel(lock.text.splitlines()[0]))
+    programs = wheel_programs(pip.download_wheel(lock))
     return PackageResolution(facts, tuple(programs), lock, facts.warnings)
 
 
 def _build_python_lock(entries: Sequence[Mapping[str, Any]], requested: str) -> Lock:
     pins: list[tuple[PinnedPackage, str]] = []
+    urls: dict[str, str] = {}
     for entry in entries:
         try:
             pinned = PinnedPackage(entry["metadata"]["name"], entry["metadata"]["version"])
@@ -92,11 +93,12 @@ def _build_python_lock(entries: Sequence[Mapping[str, Any]], requested: str) -> 
                 hint="ask the author for a version that needs only packages of the index",
             )
         pins.append((pinned, sha256))
+        urls[pinned.name] = str(entry["download_info"].get("url", ""))
     # A fixed order, so that equal packages give an equal lock; the requested one comes first.
     requested = canonical_python_name(requested)
     names = {pinned.name: canonical_python_name(pinned.name) for pinned, _ in pins}
     pins.sort(key=lambda one: (names[one[0].name] != requested, names[one[0].name]))
-    return write_python_lock(pins)
+    return replace(write_python_lock(pins), urls=urls)
 
 
 def _resolve_npm(source: PackageSource, client: PackageClient) -> PackageResolution:

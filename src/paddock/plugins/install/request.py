@@ -173,6 +173,7 @@ class InstallRequest:
         recorded_as: The source to record, if it is not the one that is read.
         grants: The capabilities that a person means to grant; the package must request each of them.
         server: The server to import, in place of a source.
+        as_installed: Whether the plugin to upgrade stays as it is installed, and only its capabilities are added to.
     """
 
     source: PackageSource | None
@@ -183,6 +184,7 @@ class InstallRequest:
     recorded_as: PackageSource | None = None
     grants: tuple[Capability, ...] = ()
     server: ServerImport | None = None
+    as_installed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,14 +144,14 @@ def resolve_package(
             result = read_package(staged.root)
             staged = replace(staged, source=replace(staged.source, source=source))
             warnings = (*result.warnings, *package.warnings)
-            yield _build_resolved(store, staged, result.single(), warnings, values or {}, package.lock)
+            yield build_resolved(store, staged, result.single(), warnings, values or {}, package.lock)
         return
     with stage_package(source, store.staging, progress, recorded_as=recorded_as) as staged:
         result = read_staged_manifest(staged)
         manifest = result.single()
         check_imports(manifest, staged.root)
         lock, warnings = _lock_dependencies(store, staged, manifest, progress)
-        yield _build_resolved(store, staged, manifest, (*result.warnings, *warnings), {}, lock)
+        yield build_resolved(store, staged, manifest, (*result.warnings, *warnings), {}, lock)
 
 
 def _lock_dependencies(
@@ -194,10 +194,10 @@ def resolve_manifest(
         with stage_package(PackageSource(SourceKind.DIRECTORY, folder), store.staging) as staged:
             result = read_package(staged.root)
             record = replace(staged.source, source=PackageSource(SourceKind.CONFIGURATION, str(origin)))
-            yield _build_resolved(store, replace(staged, source=record), result.single(), result.warnings, values)
+            yield build_resolved(store, replace(staged, source=record), result.single(), result.warnings, values)
 
 
-def _build_resolved(
+def build_resolved(
     store: PluginStore,
     staged: StagedPackage,
     manifest: Manifest,
@@ -205,6 +205,7 @@ def _build_resolved(
     values: Mapping[str, Any],
     lock: Lock | None = None,
 ) -> ResolvedPackage:
+    """Compare a staged package with what is installed."""
     facts = store.database.read(lambda tx: _read_installed_facts(tx, store, manifest, locked=lock is not None))
     row, keys = facts.row, facts.keys
     verdict = verify_signature(staged.tree.digest, read_signature(staged.root), keys)

@@ -32,14 +32,20 @@ from paddock.principals.consents import delete_plugin_consents
 from paddock.store.database import Transaction
 
 
-def check_removable(store: PluginStore, name: str, *, force: bool = False) -> PluginRow:
-    """Return the plugin if it may be removed.
+def check_removable(store: PluginStore, name: str, version: str | None, *, force: bool = False) -> PluginRow:
+    """Return the plugin if it, or this version of it, may be removed.
 
     Raises:
-        NotFound: it is not installed.
-        Conflict: it is pinned, and `force` is not given.
+        NotFound: the plugin or that version is not installed.
+        Conflict: it is pinned, and `force` is not given; or it is the version in use.
     """
-    return store.database.read(lambda tx: _find_removable(tx, name, force))
+
+    def query(tx: Transaction) -> PluginRow:
+        if version is None:
+            return _find_removable(tx, name, force)
+        return _find_removable_version(tx, name, version, force)[0]
+
+    return store.database.read(query)
 
 
 def _find_removable(tx: Transaction, name: str, force: bool) -> PluginRow:
@@ -97,24 +103,7 @@ def uninstall_version(store: PluginStore, name: str, version: str, *, force: boo
     """
 
     def unit(tx: Transaction) -> tuple[VersionRow, list[str]]:
-        plugin = require_plugin(tx, name)
-        row = find_version(tx, plugin.name, version)
-        if row is None:
-            raise version_not_found_error(tx, plugin, version)
-        if version == plugin.pinned_version and not force:
-            raise Conflict(
-                f"{plugin.name} is pinned to {version}",
-                code="plugin.pinned",
-                action=Action.of("plugin.remove_pinned", plugin=plugin.name, version=version),
-            )
-        if version == plugin.default_version:
-            has_others = len(versions_of(tx, plugin.name)) > 1
-            raise Conflict(
-                f"{version} is the version in use",
-                code="plugin.in_use",
-                hint="" if has_others else "it is the only version; remove the plugin",
-                action=Action.of("plugin.rollback" if has_others else "plugin.remove", plugin=plugin.name),
-            )
+        plugin, row = _find_removable_version(tx, name, version, force)
         delete_version(tx, plugin.name, version)
         store.publish(tx, PluginUninstalled(name=plugin.name, version=version))
         return row, [row.blob] if not blob_in_use(tx, row.blob) else []
@@ -123,6 +112,28 @@ def uninstall_version(store: PluginStore, name: str, version: str, *, force: boo
         row, blobs = store.database.write(unit)
         _delete_files(store, [row], blobs)
     return row
+
+
+def _find_removable_version(tx: Transaction, name: str, version: str, force: bool) -> tuple[PluginRow, VersionRow]:
+    plugin = require_plugin(tx, name)
+    row = find_version(tx, plugin.name, version)
+    if row is None:
+        raise version_not_found_error(tx, plugin, version)
+    if version == plugin.pinned_version and not force:
+        raise Conflict(
+            f"{plugin.name} is pinned to {version}",
+            code="plugin.pinned",
+            action=Action.of("plugin.remove_pinned", plugin=plugin.name, version=version),
+        )
+    if version == plugin.default_version:
+        has_others = len(versions_of(tx, plugin.name)) > 1
+        raise Conflict(
+            f"{version} is the version in use",
+            code="plugin.in_use",
+            hint="" if has_others else "it is the only version; remove the plugin",
+            action=Action.of("plugin.rollback" if has_others else "plugin.remove", plugin=plugin.name),
+        )
+    return plugin, row
 
 
 def clean_up_interrupted(store: PluginStore) -> None:

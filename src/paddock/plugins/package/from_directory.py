@@ -7,10 +7,12 @@ elsewhere. Links, sockets, pipes and devices are problems, not skipped: a plugin
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 from paddock.core.errors import OperatorError
 from paddock.plugins.package.extract import PackageEntry
@@ -25,6 +27,8 @@ from paddock.plugins.package.rules import (
 from paddock.plugins.package.tree import PackageTree, TreeFile
 
 _CHUNK_BYTES = 1024 * 1024
+_NPM_NOTES = "node_modules/.package-lock.json"
+_MAX_NOTES_BYTES = 16 * 1024 * 1024
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Non-blocking: a pipe in place of a file must not block us before fstat reveals it.
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -40,7 +44,30 @@ def directory_entries(root: Path, validator: PackageValidator) -> Iterator[Packa
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise OperatorError(f"cannot open {root}: {error.strerror}", code="source.unreadable") from error
-    yield from _walk(fd, "", validator)
+    yield from _walk(fd, "", validator, development_packages(root))
+
+
+def development_packages(root: Path) -> frozenset[str]:
+    """Return the folders of npm packages that are only needed to build the plugin, such as a compiler.
+
+    npm notes them when it installs them. They are no part of the package: the installed plugin runs without them.
+    """
+    try:
+        fd = os.open(root / _NPM_NOTES, _FILE_FLAGS)
+    except OSError:
+        return frozenset()
+    try:
+        with os.fdopen(fd, "rb") as file:
+            notes: Any = json.loads(file.read(_MAX_NOTES_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return frozenset()
+    packages: Any = cast("dict[str, Any]", notes).get("packages") if isinstance(notes, dict) else None
+    if not isinstance(packages, dict):
+        return frozenset()
+    entries = cast("dict[str, Any]", packages).items()
+    return frozenset(
+        path for path, entry in entries if isinstance(entry, dict) and cast("dict[str, Any]", entry).get("dev") is True
+    )
 
 
 def directory_tree(root: Path, limits: PackageLimits = DEFAULT_LIMITS) -> PackageTree:
@@ -72,11 +99,11 @@ def directory_tree(root: Path, limits: PackageLimits = DEFAULT_LIMITS) -> Packag
     return PackageTree(tuple(files))
 
 
-def _walk(directory: int, prefix: str, validator: PackageValidator) -> Iterator[PackageEntry]:
+def _walk(directory: int, prefix: str, validator: PackageValidator, left_out: frozenset[str]) -> Iterator[PackageEntry]:
     """Walk `directory`, a descriptor that this closes. The depth limit bounds recursion and open descriptors."""
     try:
         with os.scandir(directory) as scan:
-            entries = _list_directory(scan, validator)
+            entries = _list_directory(scan, prefix, validator, left_out)
         for name, is_directory, is_file in entries:
             if validator.has_max_problems:
                 return
@@ -86,7 +113,7 @@ def _walk(directory: int, prefix: str, validator: PackageValidator) -> Iterator[
                     _open(name, _DIRECTORY_FLAGS, directory, path, validator) if validator.add_directory(path) else None
                 )
                 if child is not None:
-                    yield from _walk(child, path + "/", validator)
+                    yield from _walk(child, path + "/", validator, left_out)
             elif is_file:
                 fd = _open(name, _FILE_FLAGS, directory, path, validator)
                 if fd is not None:
@@ -99,11 +126,14 @@ def _walk(directory: int, prefix: str, validator: PackageValidator) -> Iterator[
         os.close(directory)
 
 
-def _list_directory(scan: Iterator[os.DirEntry[str]], validator: PackageValidator) -> list[tuple[str, bool, bool]]:
+def _list_directory(
+    scan: Iterator[os.DirEntry[str]], prefix: str, validator: PackageValidator, left_out: frozenset[str]
+) -> list[tuple[str, bool, bool]]:
     max_entries = validator.limits.files + validator.limits.directories
     entries: list[tuple[str, bool, bool]] = []
     for entry in scan:
-        if is_excluded(entry.name):
+        path = prefix + entry.name
+        if is_excluded(path) or path in left_out:
             continue
         entries.append((entry.name, entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)))
         if len(entries) > max_entries:

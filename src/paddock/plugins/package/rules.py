@@ -6,6 +6,7 @@ that a person sees them at once, up to `PackageLimits.problems`, so that a hosti
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ MEGABYTE = 1024 * 1024
 SIGNATURE_FILE = "paddock.sig"
 """The detached signature at the root of a package; the only file that the tree digest does not cover."""
 
+# Links to programs, and what npm notes about an installation.
+_NPM_LEFTOVERS = re.compile(r"(?:\A|/)node_modules/(?:\.bin|\.cache|\.package-lock\.json)(?:/|\Z)")
 _EXCLUDED_NAMES = frozenset({".git", ".venv", ".env", "__pycache__", "__MACOSX", ".DS_Store"})
 
 
@@ -44,11 +47,13 @@ DEFAULT_LIMITS = PackageLimits()
 def is_excluded(path: str) -> bool:
     """Whether packages never carry this file.
 
-    Repositories, virtual environments, local secrets, byte code and files that desktops create: the author did not
-    write them for others, and byte code could differ from the source that people read. Excluding them from every kind
-    of source gives one plugin one digest, whichever way it came.
+    Repositories, virtual environments, local secrets, byte code, npm's links and notes, and files that desktops create:
+    the author did not write them for others, and byte code could differ from the source that people read. Excluding
+    them from every kind of source gives one plugin one digest, whichever way it came.
     """
-    return path.endswith(".pyc") or not _EXCLUDED_NAMES.isdisjoint(path.split("/"))
+    if path.endswith(".pyc") or not _EXCLUDED_NAMES.isdisjoint(path.split("/")):
+        return True
+    return _NPM_LEFTOVERS.search(path) is not None
 
 
 def path_fault(path: str, limits: PackageLimits = DEFAULT_LIMITS) -> str | None:

@@ -13,6 +13,7 @@ from paddock.core.ids import Tenant
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.plugins.tool_pinning.normalize import TOOL, DefinitionStatus, UnusableReason
 from paddock.plugins.tool_pinning.rows import DefinitionRow
+from paddock.plugins.tool_pinning.tool_trust import NO_TRUST, ToolTrust, apply_trust
 
 # Turns a tool's definition into a callable, or returns why it cannot be one.
 ToolReader: TypeAlias = Callable[[Any], CallableSpec | UnusableReason]
@@ -64,7 +65,11 @@ class OfferedTools:
 
 
 def offer_tools(
-    manifest: Manifest, rows: Sequence[DefinitionRow], texts: Mapping[str, str], read: ToolReader
+    manifest: Manifest,
+    rows: Sequence[DefinitionRow],
+    texts: Mapping[str, str],
+    read: ToolReader,
+    trust: ToolTrust = NO_TRUST,
 ) -> OfferedTools:
     """Split a server's recorded tools into callable and withheld ones.
 
@@ -73,6 +78,7 @@ def offer_tools(
         rows: The plugin's tools.
         texts: The accepted definitions by name.
         read: Turns a definition into a callable.
+        trust: What a person takes the server's word for.
     """
     declared = {spec.name: spec for spec in manifest.callables}
     callables: list[CallableSpec] = []
@@ -84,7 +90,7 @@ def offer_tools(
         # Parsed again: another version of Paddock may accept what this one does not, and the reverse.
         spec = read(json.loads(texts[row.name]))
         if isinstance(spec, CallableSpec):
-            callables.append(apply_manifest(spec, declared.get(row.name)))
+            callables.append(apply_trust(apply_manifest(spec, declared.get(row.name)), trust))
         else:
             withheld[row.name] = WithheldDefinition(DefinitionStatus.BAD, spec.reason, spec.repair)
     return OfferedTools(tuple(callables), withheld)

@@ -146,6 +146,12 @@ def listed_plugins(tx: Transaction) -> set[tuple[Tenant, str]]:
     return {(row["tenant"], row["plugin"]) for row in rows}
 
 
+def listed_names(tx: Transaction, plugin: str) -> list[tuple[str, str]]:
+    """Return kind and name of every definition that a plugin has listed, to whichever tenant."""
+    rows = tx.all("SELECT DISTINCT kind, name FROM plugin_definitions WHERE plugin = ?", (plugin,))
+    return [(row["kind"], row["name"]) for row in rows]
+
+
 def texts_of(tx: Transaction, tenant: Tenant, plugin: str, kind: str, name: str) -> DefinitionTexts:
     row = tx.one(
         "SELECT definition, waiting FROM plugin_definitions WHERE tenant = ? AND plugin = ? AND kind = ? AND name = ?",

@@ -13,6 +13,7 @@ from paddock.core.errors import NotFound, Problem
 from paddock.core.printable import printable
 from paddock.core.schema.compile import compile_schema
 from paddock.core.schema.traversal import as_object
+from paddock.manifest.effects import Claim, Effect, claim_of, effect_texts
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest
 from paddock.manifest.permissions import callable_effects
 from paddock.plugins.dialects.envelope import is_mcp_server, result_value
@@ -32,6 +33,15 @@ from paddock.plugins.tool_pinning.render import CallableParameterJson, list_para
 from paddock.plugins.tool_pinning.rows import DefinitionRow, DefinitionTexts, definitions_of, texts_by_name, was_listed
 from paddock.plugins.tool_pinning.scan.findings import HintJson, ScanFinding
 from paddock.plugins.tool_pinning.scan.scan import PluginScan, load_scan
+from paddock.plugins.tool_pinning.tool_trust import (
+    DECLARED_HASH,
+    NO_TRUST,
+    ToolTrust,
+    apply_trust,
+    may_trust_to_read,
+    trust_in_force,
+    trust_of,
+)
 from paddock.store.database import Transaction
 
 DECLARED = "declared"  # declared by its package, which was consented to
@@ -49,6 +59,10 @@ class CallableJson(TypedDict):
     reason: Annotated[str, "Why the definition is not accepted."]
     accepted_by: str
     effects: list[str]
+    claim: Annotated[Claim, "What it says of its own effect. Nobody has verified it."]
+    does: Annotated[list[str], "Its effects in plain words; where they are unknown, its claim."]
+    reads_trusted_by: Annotated[str, "Who takes its word that it only reads; empty if nobody does."]
+    errors_trusted_by: Annotated[str, "Who settled that its errors mean that nothing was done; empty if nobody did."]
     recovery: str
     probe: str
     requires_approval: bool
@@ -64,13 +78,30 @@ class ToolJson(CallableJson):
     hints: list[HintJson]
 
 
+class ReadMarksJson(TypedDict):
+    """The tools of a plugin that say that they only read, without proof."""
+
+    trusted: Annotated[list[str], "Those that a person takes at their word."]
+    untrusted: Annotated[dict[str, str], "The others that a person could take at their word: hashes by name."]
+
+
 class ToolsJson(TypedDict):
     """The callables of a plugin."""
 
     name: str
+    read_marks: ReadMarksJson
     known: Annotated[bool, "False for a server that never ran."]
     tools: list[ToolJson]
     hints: Annotated[list[HintJson], "Suspicious text outside of tools."]
+
+
+@dataclass(frozen=True, slots=True)
+class UsableTool:
+    """A tool that may be called, as its package or its server defines it."""
+
+    spec: CallableSpec
+    hash: str  # of its definition; empty where its package declares it
+    marked_read_only: bool  # whether nothing but its own word says that it only reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +118,40 @@ class PluginTools:
     rows: tuple[DefinitionRow, ...] = ()
     texts: Mapping[str, DefinitionTexts] | None = None  # definitions of a server's tools, by name
     scan: PluginScan | None = None  # the input for suspicious-text findings
+    trust: ToolTrust = NO_TRUST
 
     def to_value(self) -> ToolsJson:
         findings = self.scan_findings()
-        plugin_findings = [finding.to_value() for finding in findings if finding.kind != TOOL]
-        return {"name": self.name, "known": self.known, "tools": list(self.values(findings)), "hints": plugin_findings}
+        return {
+            "name": self.name,
+            "known": self.known,
+            "tools": list(self.values(findings)),
+            "read_marks": self.read_marks(),
+            "hints": [finding.to_value() for finding in findings if finding.kind != TOOL],
+        }
+
+    def read_marks(self) -> ReadMarksJson:
+        """Return which tools only read by their own word, and whether a person takes it."""
+        marked = [tool for tool in self.usable_tools() if tool.marked_read_only]
+        return {
+            "trusted": [tool.spec.name for tool in marked if tool.spec.name in self.trust.reads],
+            "untrusted": {tool.spec.name: tool.hash for tool in marked if tool.spec.name not in self.trust.reads},
+        }
+
+    def usable_tools(self) -> tuple[UsableTool, ...]:
+        """Return the tools that may be called, without what a person takes their word for."""
+        if self.texts is None:
+            return tuple(self._usable(spec, DECLARED_HASH) for spec in self.manifest.callables)
+        declared = {spec.name: spec for spec in self.manifest.callables}
+        hashes = {row.name: row.hash or "" for row in self.rows}
+        return tuple(
+            self._usable(apply_manifest(spec, declared.get(spec.name)), hashes[spec.name])
+            for spec in self.accepted_callables()
+        )
+
+    def _usable(self, spec: CallableSpec, definition_hash: str) -> UsableTool:
+        unknown = callable_effects(self.manifest, spec) == (Effect.UNKNOWN,)
+        return UsableTool(spec, definition_hash, unknown and may_trust_to_read(spec))
 
     def scan_findings(self) -> tuple[ScanFinding, ...]:
         """Return the suspicious-text findings."""
@@ -110,7 +170,7 @@ class PluginTools:
         if self.texts is None or not self.known:
             standing = DECLARED if self.texts is None else NEVER_LISTED
             for spec in self.manifest.callables:
-                yield self._callable_value(spec, standing)
+                yield self._callable_value(spec, standing, trust=self.trust)
             return
         for row in self.rows:
             yield self._listed_value(row, self.texts.get(row.name, DefinitionTexts("", "")))
@@ -137,11 +197,20 @@ class PluginTools:
             spec = CallableSpec(row.name, CallableForm.TOOL, description if isinstance(description, str) else "")
         declared = {one.name: one for one in self.manifest.callables}
         spec = apply_manifest(spec, declared.get(row.name))
-        return self._callable_value(spec, row.standing.value, row.name, row.reason, row.accepted_by)
+        trust = self.trust if row.standing is DefinitionStatus.ACCEPTED else NO_TRUST
+        return self._callable_value(spec, row.standing.value, row.name, row.reason, row.accepted_by, trust)
 
     def _callable_value(
-        self, spec: CallableSpec, standing: str, name: str = "", reason: str = "", accepted_by: str = ""
+        self,
+        spec: CallableSpec,
+        standing: str,
+        name: str = "",
+        reason: str = "",
+        accepted_by: str = "",
+        trust: ToolTrust = NO_TRUST,
     ) -> CallableJson:
+        effects = [effect.value for effect in callable_effects(self.manifest, apply_trust(spec, trust))]
+        claim = claim_of(spec.annotations)
         input_schema = load_schema(spec.input_schema, self.root) if spec.input_schema is not None else None
         output_schema = load_schema(spec.output_schema, self.root) if spec.output_schema is not None else None
         is_whole_plugin = spec.form is CallableForm.WHOLE and spec is self.manifest.whole
@@ -153,7 +222,11 @@ class PluginTools:
             "standing": standing,
             "reason": reason,
             "accepted_by": accepted_by,
-            "effects": [effect.value for effect in callable_effects(self.manifest, spec)],
+            "effects": effects,
+            "claim": claim,
+            "does": effect_texts(effects, claim, trusted=spec.name in trust.reads),
+            "reads_trusted_by": trust.reads.get(spec.name, ""),
+            "errors_trusted_by": trust.errors.get(spec.name, ""),
             "recovery": spec.recovery,
             "probe": spec.probe,
             "requires_approval": spec.requires_approval,
@@ -186,13 +259,16 @@ def read_version_tools(tx: Transaction, store: PluginStore, version: VersionRow,
     """Load the callables of one version of a plugin."""
     root = ensure_local_files(store, version)
     scan = load_scan(tx, store.tenant, manifest, root)
+    trust_rows = trust_of(tx, store.tenant, version.plugin)
     if not is_mcp_server(manifest):
-        return PluginTools(version.plugin, True, manifest, root, scan=scan)
+        trust = trust_in_force(trust_rows, version.digest, None)
+        return PluginTools(version.plugin, True, manifest, root, scan=scan, trust=trust)
     rows = definitions_of(tx, store.tenant, version.plugin)
     tools = tuple(row for row in rows if row.kind == TOOL)
     known = bool(rows) or was_listed(tx, store.tenant, version.plugin)
     texts = texts_by_name(tx, store.tenant, version.plugin, TOOL)
-    return PluginTools(version.plugin, known, manifest, root, tools, texts, scan)
+    trust = trust_in_force(trust_rows, version.digest, {row.name: row.hash for row in tools})
+    return PluginTools(version.plugin, known, manifest, root, tools, texts, scan, trust)
 
 
 def _parse_tool(raw: Any) -> CallableSpec | None:

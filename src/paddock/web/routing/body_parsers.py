@@ -45,8 +45,8 @@ def parse_grants(body: Mapping[str, Any], member: str = "grant") -> list[Capabil
     return capabilities
 
 
-def parse_remember(body: Mapping[str, Any]) -> RememberChoice:
-    """Parse `scope` and `reach`: how long and how far an approval is remembered.
+def parse_remember(body: Mapping[str, Any]) -> RememberChoice | None:
+    """Parse `scope` and `reach`: how long and how far an approval is remembered; None if the body leaves that open.
 
     Raises:
         Invalid: a value is unknown, or both do not go together.
@@ -57,11 +57,11 @@ def parse_remember(body: Mapping[str, Any]) -> RememberChoice:
         for name, value, choices in (("scope", scope, SCOPES), ("reach", reach, REACHES))
         if value not in choices
     ]
-    if (scope, reach) == ("once", "plugin"):
+    if scope == "once" and reach == "plugin":
         hint = "give a scope of session or always, or leave the reach out"
         problems.append(
             Problem("reach", "is for a standing approval, and this one is for one call", hint, "wrong_value")
         )
     if problems:
         raise Invalid("the body is not valid", problems, code="invalid_params")
-    return RememberChoice(scope, reach)
+    return RememberChoice(scope, reach) if "scope" in body else None

@@ -156,9 +156,14 @@ def _enum(values: Sequence[Any]) -> Schema:
 
 
 def _without_nul(schema: Schema) -> Schema:
-    """Forbid NUL in free text: databases cannot store it. A secret is sealed first, and no error may quote it."""
-    is_free_text = schema.get("type") == "string" and not {"enum", "format", "writeOnly"} & schema.keys()
-    return {**schema, "pattern": _NO_NUL} if is_free_text else schema
+    """Forbid NUL in free text, also within lists: databases cannot store it. A secret is sealed first, and no error may
+    quote it."""
+    if {"enum", "format", "writeOnly"} & schema.keys():
+        return schema
+    if "items" in schema:
+        return {**schema, "items": _without_nul(schema["items"])}
+    is_text = schema.get("type") == "string" or schema.get("type") == ["string", "null"]
+    return {**schema, "pattern": _NO_NUL} if is_text else schema
 
 
 def _no_nested_body(typed_dict: type[Any]) -> Schema:

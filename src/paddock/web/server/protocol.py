@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
 from starlette.types import ASGIApp, Scope
@@ -9,6 +10,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from paddock.web.disconnect import client_connection
 from paddock.web.server.response_coalescing import ResponseCoalescer
+
+_ABSOLUTE_TARGET = re.compile(
+    rb"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<rest>.*)", re.IGNORECASE | re.DOTALL
+)
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -23,6 +28,26 @@ class HttpProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self.active_cycle = cycle
         super()._start_asgi_task(cycle, ResponseCoalescer(app, cycle))  # pyright: ignore[reportArgumentType]  # the same type
+
+    def on_headers_complete(self) -> None:
+        if not self.url.startswith(b"/"):
+            self._use_host_of_target()
+        super().on_headers_complete()
+
+    def _use_host_of_target(self) -> None:
+        """Take the host from a target in absolute form, in place of the Host header, as RFC 9112 (3.2.2) demands.
+
+        Otherwise the two could name different hosts, and only one of them would be checked. A request without exactly
+        one Host header stays as it is, and is refused for that.
+        """
+        target = _ABSOLUTE_TARGET.fullmatch(self.url)
+        if target is None:
+            return  # `*`, an authority or nonsense
+        authority = target["authority"] if target["scheme"].lower() in (b"http", b"https") else self.url
+        positions = [position for position, (name, _) in enumerate(self.headers) if name == b"host"]
+        if len(positions) == 1:
+            self.headers[positions[0]] = (b"host", authority)
+        self.url = target["rest"] if target["rest"].startswith(b"/") else b"/" + target["rest"]
 
     def on_message_complete(self) -> None:
         super().on_message_complete()

@@ -110,12 +110,11 @@ def _cannot_listen_error(address: str, error: OSError) -> PaddockError:
     if error.errno != errno.EADDRINUSE:
         reason = os.strerror(error.errno or 0)
         return Unreachable(f"cannot listen on {address}: {reason}", code="http.cannot_listen")
-    host = address.rpartition(":")[0]
     return Conflict(
         f"another program listens on {address}",
         code="http.port_taken",
-        hint=f"stop it, or choose another port with PADDOCK_HTTP_ADDRESS={host}:7434, or the"
-        " Unix socket alone with PADDOCK_HTTP_ADDRESS=off",
+        hint="stop it, or choose another port with --port or http.address, or the Unix socket alone with"
+        " PADDOCK_HTTP_ADDRESS=off",
         details={"address": address},
     )
 

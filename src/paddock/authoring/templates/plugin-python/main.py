@@ -1,16 +1,20 @@
-"""The tools of __NAME__. The manifest beside this file says the same to the host."""
+"""The tools of __NAME__, declared once: `paddock plugin sync` copies them into the manifest."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 from paddock_sdk import Plugin
 
 plugin = Plugin("__NAME__", "0.1.0")
 
 
+class Greeting(TypedDict):
+    text: str
+
+
 @plugin.tool
-def greet(name: Annotated[str, "Whom to greet", {"minLength": 1}]) -> dict[str, Any]:
+def greet(name: Annotated[str, "Whom to greet", {"minLength": 1, "examples": ["Ann"]}]) -> Greeting:
     """Greet somebody."""
     plugin.log.info("greeting", name=name)
     return {"text": f"{plugin.config.get('greeting', 'Hello')}, {name}!"}

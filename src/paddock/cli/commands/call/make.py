@@ -20,6 +20,7 @@ from paddock.core.errors import Invalid, NotFound, PaddockError, Problem
 
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
+    from paddock.gate.dry_run import DryRunJson
 
 
 @command(
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         """paddock call slow-count.count --params '{"to": 3}'""",
         """paddock call slow-count.count -p '{"to": 3}' --detach""",
         """paddock call slow-count.count -p '{"to": 3}' --idempotency-key 4f7c --wait""",
+        """paddock call slow-count.count -p '{"to": 3}' --dry-run""",
         """paddock call slow-count.count -p '{"to": 3}' --as user:ann""",
         """paddock call slow-count.count -p '{"to": 3}' --as acme/user:bob""",
     ],
@@ -40,6 +42,12 @@ if TYPE_CHECKING:
     help="Wait for the result, also if the call needs approval (this requires a daemon); or print the "
     "id of the call and exit. By default, a call that needs approval by another person is left "
     "pending.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say what would happen: the decision and its rules, a required approval, and mistakes in the parameters. "
+    "Nothing runs. The exit code is that of a call that would be denied or refused.",
 )
 @click.option(
     "--timeout",
@@ -73,6 +81,7 @@ def make(
     *,
     params: str,
     wait: bool | None,
+    dry_run: bool,
     timeout: str | None,
     answers: str | None,
     acting_as: str | None,
@@ -94,6 +103,13 @@ def make(
         from paddock.principals.principal_name import parse_principal_name
 
         tenant = parse_principal_name(acting_as, tenant).tenant  # also validates it for use in a header
+    if dry_run:
+        if wait is not None:
+            raise click.BadParameter("has nothing to wait for", param_hint="--dry-run")
+        with open_client(tenant) as client, _not_enabled_errors(client, name, tenant):
+            outcome = client.post("/calls", {**body, "dry_run": True}, acting_as=acting_as)
+        _print_dry_run(outcome, as_json=as_json)
+        return
     if wait is False:
         client = require_daemon("--detach", tenant)
         if answers is not None:
@@ -153,6 +169,18 @@ def _print_detached(call: dict[str, Any], tenant: str, *, as_json: bool) -> None
         return
     print_result(call["call_id"])
     print_message(f"wait for it: paddock call follow {call['call_id']}{tenant_option(tenant)}")
+
+
+def _print_dry_run(outcome: DryRunJson, *, as_json: bool) -> None:
+    from paddock.cli.output.dry_run_text import dry_run_exit_code, dry_run_lines
+
+    if as_json:
+        print_json(outcome)
+    else:
+        for line in dry_run_lines(outcome):
+            print_result(line)
+    if code := dry_run_exit_code(outcome):
+        raise click.exceptions.Exit(code)
 
 
 @contextmanager

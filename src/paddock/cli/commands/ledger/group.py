@@ -24,27 +24,37 @@ chain_tenant_option = click.option("--tenant", default=DEFAULT_TENANT, metavar="
 @options.as_json
 def show(name: str, *, tenant: str, as_json: bool) -> None:
     """Show one ledger entry, or all entries of a call or request in order."""
-    from paddock.cli.client.ledger_client import find_history
+    from paddock.cli.client.ledger_client import find_history, read_key_labels
     from paddock.ledger.chain.verify import altered_text
 
     entries, altered = find_history(tenant, name)
     if as_json:
         print_json({"entries": [entry.to_json() for entry in entries], "altered": [entry.id for entry in altered]})
     else:
+        labels = read_key_labels(tenant, entries)
         for entry in entries:
-            tail.print_full_entry(entry)
+            tail.print_full_entry(entry, labels)
     for entry in altered:
         print_message(f"{styled('altered:', 'red')} {altered_text(entry)} (paddock ledger verify)")
 
 
-@app.command("verify", examples=["paddock ledger verify", "paddock ledger verify --anchor ./default.checkpoints.jsonl"])
+@app.command(
+    "verify",
+    examples=[
+        "paddock ledger verify",
+        "paddock ledger verify --anchor ./default.checkpoints.jsonl",
+        "paddock ledger verify --anchor",
+    ],
+)
 @click.option("--tenant", metavar="NAME", help="Only the chain of this tenant.")
 @click.option(
     "--anchor",
-    type=click.Path(path_type=Path),
     multiple=True,
-    metavar="FILE",
-    help="A file of checkpoints that was kept elsewhere; may be repeated.",
+    is_flag=False,
+    flag_value="",
+    metavar="[FILE]",
+    help="A file of checkpoints that was kept elsewhere; may be repeated. Without a file: the copies that were sent to "
+    "the configured anchors (`ledger.anchors`).",
 )
 @click.option(
     "--public-key",
@@ -54,7 +64,7 @@ def show(name: str, *, tenant: str, as_json: bool) -> None:
     help="The public key to verify with, instead of the one in this home; may be repeated.",
 )
 @options.as_json
-def verify(*, tenant: str | None, anchor: tuple[Path, ...], public_key: tuple[Path, ...], as_json: bool) -> None:
+def verify(*, tenant: str | None, anchor: tuple[str, ...], public_key: tuple[Path, ...], as_json: bool) -> None:
     """Verify the hash chains of the ledger. Exits 0 if sound, 1 if tampered with, 2 if truncated, 3 if unreadable."""
     from paddock.cli.commands.ledger.verify import (
         find_checkpoint_problem,

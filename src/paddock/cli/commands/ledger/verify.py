@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output.report import print_message, print_result, styled
 from paddock.core.errors import NotFound, PaddockError
 from paddock.core.printable import printable
 from paddock.ledger.chain.verifier import EXIT_CODES, ChainFinding, ChainVerdict
+
+if TYPE_CHECKING:
+    from paddock.config.directories import Directories
 
 _CLEAR_LINE = "\r\x1b[K"
 _BAR_COLUMNS = 30
@@ -23,8 +27,13 @@ _MARKS: dict[ChainVerdict, tuple[str, str]] = {
 }
 
 
-def verify_with_progress(tenant: str | None, anchors: Sequence[Path], keys: Sequence[Path]) -> list[ChainFinding]:
+def verify_with_progress(tenant: str | None, anchors: Sequence[str], keys: Sequence[Path]) -> list[ChainFinding]:
     """Verify the chains, with a progress bar on the terminal.
+
+    Args:
+        tenant: The only tenant to verify; all if None.
+        anchors: Files of checkpoints; an empty name stands for the configured anchors.
+        keys: Public keys to trust instead of those of this home.
 
     Raises:
         NotFound: there is no such tenant.
@@ -34,11 +43,13 @@ def verify_with_progress(tenant: str | None, anchors: Sequence[Path], keys: Sequ
 
     try:
         with open_for_read() as store:
+            copies = _configured_copies(store.directories) if "" in anchors else None
             return verify_ledger(
                 store.plugins.database,
                 store.directories.state,
                 tenant=tenant,
-                anchor_files=anchors,
+                anchor_files=[Path(name) for name in anchors if name],
+                anchor_lines=copies,
                 key_files=keys,
                 report=_print_bar if sys.stderr.isatty() else None,
             )
@@ -50,6 +61,18 @@ def verify_with_progress(tenant: str | None, anchors: Sequence[Path], keys: Sequ
         if sys.stderr.isatty():
             sys.stderr.write(_CLEAR_LINE)
             sys.stderr.flush()
+
+
+def _configured_copies(directories: Directories) -> dict[str, list[bytes]]:
+    """Read the checkpoints back that were sent to the configured anchors."""
+    from paddock.config.load import load_settings
+    from paddock.core.clock import SystemRandom
+    from paddock.host.wiring.anchor_schedule import anchor_addresses, anchor_sender
+    from paddock.ledger.anchor.copies import read_anchor_copies
+
+    settings = load_settings(directories, os.environ).settings.ledger
+    sender = anchor_sender(settings, directories.state, os.environ, SystemRandom())
+    return read_anchor_copies(anchor_addresses(settings), sender)
 
 
 def find_checkpoint_problem() -> dict[str, Any] | None:

@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 @click.option("--show", is_flag=True, help="Print the manifest in Paddock's native form.")
 @options.as_json
 def check(source: Path, *, show: bool, as_json: bool) -> None:
-    """Validate a manifest in any dialect. All mistakes are reported at once, each with its path and a correction."""
+    """Validate a manifest in any dialect. All mistakes are reported at once, each with its path and a correction.
+
+    The tools of a native manifest are also compared with its program, which runs in a cage with nothing granted.
+    """
     from paddock.core.errors import Invalid
 
     try:
-        result = _read_source(source)
+        result = read_source(source)
     except Invalid as error:
         if as_json:
             print_json(
@@ -68,7 +71,7 @@ def _plugin_title(result: ManifestResult) -> str:
     return f"{result.file} has {count} mistake{'' if count == 1 else 's'}"
 
 
-def _read_source(source: Path) -> ManifestResult:
+def read_source(source: Path) -> ManifestResult:
     """Read a manifest from any source. Packages are staged as for an install, so that both give the same result."""
     from paddock.core.errors import NotFound
     from paddock.manifest.read import read_file
@@ -125,11 +128,39 @@ def _read_package(source: Path, kind: SourceKind) -> ManifestResult:
         result = replace(
             result, errors=(*result.errors, *imports), warnings=_add_suspicious_text_warnings(result, staged.root)
         )
+        if result.valid and len(result.plugins) == 1:
+            result = _compare_with_program(result, staged.root, source)
         verdict = verify_signature(staged.tree.digest, read_signature(staged.root), {})
         if verdict.state is not SignatureState.MODIFIED:
             return result
         hint = "sign it anew: paddock plugin sign DIR --key FILE"
         return replace(result, errors=(*result.errors, Problem("paddock.sig", verdict.reason, hint, "signature")))
+
+
+def _compare_with_program(result: ManifestResult, root: Path, source: Path) -> ManifestResult:
+    """Add where the manifest and the program differ. A program that does not run here is a warning."""
+    from paddock.authoring.declarations.describe import may_describe_itself
+    from paddock.core.errors import Invalid, PaddockError
+
+    manifest = result.plugins[0].manifest
+    if not may_describe_itself(manifest):
+        return result
+    from paddock.authoring.declarations.sync import compare_folder
+    from paddock.cli.client.event_loop import run_async
+
+    try:
+        comparison = run_async(compare_folder(root, manifest, source))
+    except Invalid as error:
+        if error.error_code == "sync.not_describable":
+            return replace(result, errors=(*result.errors, *error.problems))
+        unknown = [problem for problem in error.problems if problem not in result.warnings]
+        return replace(result, warnings=(*result.warnings, *unknown))
+    except PaddockError as error:
+        warning = Problem(
+            "tools", f"not compared with the program: {error.message}", error.hint, "sync.not_run", action=error.action
+        )
+        return replace(result, warnings=(*result.warnings, warning))
+    return result if comparison is None else replace(result, errors=(*result.errors, *comparison.problems))
 
 
 def _result_json(result: ManifestResult, *, show: bool) -> dict[str, Any]:

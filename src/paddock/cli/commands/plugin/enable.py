@@ -11,8 +11,10 @@ import click
 from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.commands.plugin.tools import print_suspicious_text
+from paddock.cli.commands.plugin.trust import offer_read_marks
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import print_json, print_message, print_problems, styled
+from paddock.core.action import Action
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from paddock.manifest.capability import Capability
 
 MAX_TOOL_NAMES = 12
+# How a plugin fails that may lack a grant.
+_UNMET_NEED_CODES = ("plugin.crashed", "initialize.timeout", "cage.program_elsewhere", "cage.throwaway_path")
 GRANT_MORE_HINT = "install a version that asks for it"
 
 installed_plugin_argument = click.argument("name", help="The plugin's name, or an alias of it.")
@@ -55,15 +59,32 @@ def _report_restart(
 @installed_plugin_argument
 @options.tenant
 @enable_grant_option
+@click.option(
+    "--trust-reads/--no-trust-reads",
+    default=None,
+    help="Take its word for tools that say that they only read. [default: ask]",
+)
+@click.option("--no-start", is_flag=True, help="Only record that it is enabled. It starts with its first call.")
 @options.yes
 @options.as_json
-def enable(name: str, *, tenant: str, grant: tuple[str, ...], yes: bool, as_json: bool) -> None:
+def enable(
+    name: str,
+    *,
+    tenant: str,
+    grant: tuple[str, ...],
+    trust_reads: bool | None,
+    no_start: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Enable a plugin. A running daemon starts it; its files are verified on every start.
+
+    A server that never ran is started once even without a daemon, to see whether it answers.
 
     Consent given at installation is for the default tenant; for another tenant, the capabilities are shown and consent
     is asked for.
     """
-    from paddock.cli.client.api_client import open_client_for_change, plugin_path
+    from paddock.cli.client.api_client import open_client, open_client_for_change, plugin_path
     from paddock.cli.client.plugin_status import (
         runtime_from_response,
         stale_config_warnings,
@@ -74,29 +95,42 @@ def enable(name: str, *, tenant: str, grant: tuple[str, ...], yes: bool, as_json
     path = plugin_path(name)
     with open_client_for_change(tenant) as client:
         granted = _confirm_grants(client, name, tenant, grant, yes=yes)
-        tools_known = not client.has_daemon or client.get(f"{path}/tools")["known"]
-        # Without a daemon it would only run until this command ends.
-        body = {"grant": [str(capability) for capability in granted], "start": client.has_daemon}
-        enabled = client.post(f"{path}/enable", body)
+        tools_known = no_start or client.get(f"{path}/tools")["known"]
+        # Without a daemon it only runs until this command ends.
+        starts = not no_start and (client.has_daemon or not tools_known)
+        body = {"grant": [str(capability) for capability in granted], "start": starts}
+        body |= {"trust_reads": True} if trust_reads else {}
+        enabled = client.post(f"{path}/enable", body, timeout_s=None)
         discovered = None if tools_known else client.get(plugin_path(enabled["name"]))
         has_daemon = client.has_daemon
+        asks_for_trust = trust_reads is None and not as_json
+        has_marks = asks_for_trust and bool(client.get(f"{path}/tools")["read_marks"]["untrusted"])
     warnings = (*warnings_from_response(enabled), *stale_config_warnings(enabled))
     print_problems(warnings, "!", "yellow")
-    if has_daemon and enabled["state"] != "running":
-        raise start_failed_error(enabled)
-    running = f"; it runs (pid {enabled['pid']})" if has_daemon else ""
+    if starts and enabled["state"] != "running":
+        error = start_failed_error(enabled)
+        if not tools_known and error.error_code in _UNMET_NEED_CODES:
+            error = error.with_remedy(hint=error.hint, action=Action.of("plugin.try", plugin=enabled["name"]))
+        raise error
+    running = "" if not starts else f"; it runs (pid {enabled['pid']})" if has_daemon else "; it answers"
     _report_done(
         as_json,
         f"enabled {enabled['name']} {enabled['version']}{_tenant_suffix(tenant)}{running}",
         name=enabled["name"],
         version=enabled["version"],
         state="enabled",
-        runtime=runtime_from_response(enabled) if has_daemon else None,
+        runtime=runtime_from_response(enabled) if has_daemon and starts else None,
         warnings=[warning.to_dict() for warning in warnings],
+        trusted_reads=enabled["trusted_reads"],
     )
     if discovered is not None:
         _report_discovered_tools(enabled["name"], tenant, discovered["callables"])
         print_suspicious_text(discovered["hints"], f"paddock plugin tools {enabled['name']}{tenant_option(tenant)}")
+    if enabled["trusted_reads"] and not as_json:
+        print_message(f"trusted its own read-only marks: {', '.join(map(printable, enabled['trusted_reads']))}")
+    if has_marks:
+        with open_client(tenant) as client:
+            offer_read_marks(client, enabled["name"], tenant)
 
 
 def _confirm_grants(

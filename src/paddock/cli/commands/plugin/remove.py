@@ -29,7 +29,7 @@ def remove(name: str, *, version: str | None, force: bool, yes: bool, as_json: b
         removed = client.post(path, body)
     plugin, purge_pending = removed["name"], removed["purge_pending"]
     if as_json:
-        print_json({"name": plugin, "action": "uninstalled", "version": version, "leaving": purge_pending})
+        print_json({"name": plugin, "action": "uninstalled", "version": version, "purge_pending": purge_pending})
     if purge_pending:
         print_message(f"{styled('✓', 'green')} removed {plugin} with all its versions and configuration")
         print_message(

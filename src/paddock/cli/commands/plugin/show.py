@@ -11,6 +11,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
+from paddock.cli.commands.plugin.trust import print_untrusted_marks
 from paddock.cli.output.action_text import remedy_lines, remedy_lines_of, tenant_option
 from paddock.cli.output.report import (
     format_table,
@@ -230,6 +231,8 @@ def show(name: str, *, tenant: str, as_json: bool) -> None:
             wrap_text(f"what each does and takes: paddock plugin tools {facts['name']}{tenant_option(tenant)}", 2)
         )
     _print_warnings(details)
+    if marked := list(details.tools.read_marks()["untrusted"]):
+        print_untrusted_marks(details.facts["name"], marked, tenant)
     _report_unaccepted_tools(details.facts["name"], tenant, details.facts["waiting"])
     _report_not_running({**details.facts, "runtime": runtime}, tenant)
 
@@ -240,9 +243,12 @@ def _print_definitions(details: PluginDetails) -> None:
         return
     print_result("")
     print_result("  What its server offers")
+    said = {tool["name"]: "; ".join(tool["does"]) for tool in details.tools.values()}
     for definition in details.definitions[:MAX_DEFINITIONS]:
         name = definition.name if definition.kind == definition.name else f"{definition.kind} {definition.name}"
         note = f": {definition.reason}" if definition.reason else f" ({definition.accepted_by})"
+        if definition.kind == "tool" and definition.name in said:
+            note += f"; {said[definition.name]}"
         print_result(wrap_text(f"    • {printable(name, 200)} — {definition.standing.value}{printable(note, 400)}", 6))
     if len(details.definitions) > MAX_DEFINITIONS:
         print_result(f"    and {len(details.definitions) - MAX_DEFINITIONS} more")

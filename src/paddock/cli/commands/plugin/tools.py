@@ -12,6 +12,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
+from paddock.cli.commands.plugin.trust import print_untrusted_marks
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import print_json, print_message, print_result, styled, wrap_text
 from paddock.core.errors import NotFound
@@ -76,6 +77,8 @@ def _print_all_tools(recorded: Mapping[str, Any], tenant: str) -> None:
     if len(tools) > MAX_TOOLS:
         print_message(f"and {len(tools) - MAX_TOOLS} more, which --json prints")
     print_suspicious_text(recorded["hints"], f"paddock plugin show {recorded['name']}{tenant_option(tenant)}")
+    if recorded["read_marks"]["untrusted"]:
+        print_untrusted_marks(recorded["name"], list(recorded["read_marks"]["untrusted"]), tenant)
     if not recorded["known"]:
         print_message(_unknown_tools_hint(recorded["name"], tenant))
     elif not tools:
@@ -131,10 +134,14 @@ def _print_tool(plugin: str, tool: Mapping[str, Any], tenant: str, max_lines: in
 
 
 def _tool_facts(plugin: str, tool: Mapping[str, Any], tenant: str) -> Iterable[tuple[str, str]]:
-    from paddock.manifest.effects import EFFECT_TEXT, HARMLESS_EFFECTS, Effect
+    from paddock.manifest.effects import HARMLESS_EFFECTS, Effect
     from paddock.manifest.rules.recovery import recovery_text
 
-    yield "effects", "; ".join(EFFECT_TEXT[Effect(effect)] for effect in tool["effects"])
+    yield "effects", "; ".join(tool["does"])
+    if tool["reads_trusted_by"]:
+        yield "trusted", f"{tool['reads_trusted_by']} takes its word that it only reads"
+    if tool["errors_trusted_by"]:
+        yield "errors", f"mean that nothing was done, as {tool['errors_trusted_by']} settled"
     if not HARMLESS_EFFECTS.issuperset(map(Effect, tool["effects"])):
         yield "recovery", f"{tool['recovery']}: if it is cut off, {recovery_text(tool['recovery'], tool['probe'])}"
     if tool["requires_approval"]:

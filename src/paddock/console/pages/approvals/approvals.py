@@ -18,8 +18,10 @@ from paddock.console.forms.fields import FormView, build_form
 from paddock.console.forms.parse import RAW_JSON_FIELD, parse_form
 from paddock.console.forms.request_form import read_form
 from paddock.console.page import Page, redirect_with_flash, render_page
+from paddock.console.templates import KEY_LABELS
 from paddock.core.errors import Conflict, Denied, Invalid, PaddockError, Problem
 from paddock.core.ids import Tenant
+from paddock.host.calls.approvals import ApprovalJson
 from paddock.host.host import Host
 from paddock.host.identity.caller import impersonating_operator
 from paddock.web.request_context import call_context
@@ -52,7 +54,9 @@ class ApprovalPages:
             principal.tenant, ended=ended, before=before, limit=_PAGE_SIZE, to=principal
         )
         next_cursor = approvals[-1]["id"] if len(approvals) == _PAGE_SIZE else None
-        return render_page(request, "approvals.html", {"approvals": approvals, "ended": ended, "after": next_cursor})
+        values = {"approvals": approvals, "ended": ended, "after": next_cursor}
+        labels = await self._host.identity.api_keys.labels(principal.tenant)
+        return render_page(request, "approvals.html", {**values, KEY_LABELS: labels})
 
     async def show(self, request: Request) -> Response:
         return await self._render(request)
@@ -80,7 +84,8 @@ class ApprovalPages:
         json_text = text if text is not None else json.dumps(params if changed is None else changed, indent=2)
         values = {"one": approval, "form": form, "written": json_text, "edited": edited, "comment": comment}
         elsewhere = () if form is not None and edited else tuple(problems)
-        return render_page(request, "approval.html", {**values, "problems": elsewhere}, status)
+        labels = await self._host.identity.api_keys.labels(context.tenant)
+        return render_page(request, "approval.html", {**values, "problems": elsewhere, KEY_LABELS: labels}, status)
 
     async def _find_input_schema(self, preview: Mapping[str, Any], tenant: Tenant) -> Mapping[str, Any] | None:
         """Return the tool's input schema; None if it has none or is gone."""
@@ -115,7 +120,7 @@ class ApprovalPages:
                 pass
             case _:  # submitted with Enter, or the edit is invalid
                 return await self._render(request, comment=comment, problems=problems, status=422, **edits)
-        scope = form.last_text("scope") or "once"
+        scope = form.last_text("scope")  # only where there is a choice
         reach = form.last_text("reach") if scope != "once" else ""  # reach does not apply to a single approval
         try:
             answered = await approvals.approve(
@@ -123,7 +128,7 @@ class ApprovalPages:
                 context.principal,
                 through=impersonating_operator(context),
                 comment=comment,
-                remember=parse_remember({"scope": scope, "reach": reach or "tool"}),
+                remember=parse_remember({"scope": scope, "reach": reach or "tool"}) if scope else None,
                 payload=payload,
             )
         except Invalid as invalid:
@@ -131,16 +136,13 @@ class ApprovalPages:
         except (Denied, Conflict) as error:
             error_problems = [error.as_problem()]
             return await self._render(request, comment=comment, problems=error_problems, status=409, **edits)
-        # An edited request is a new one, which another person may have to answer.
-        pending_message = "approval_counted" if answered["id"] == approval_id else "approval_changed"
-        return redirect_with_flash(
-            f"/approvals/{answered['id']}", pending_message if answered["state"] == "pending" else "approved"
-        )
+        return redirect_with_flash(f"/approvals/{answered['id']}", _approved_message(answered, approval_id))
 
     async def show_standing(self, request: Request) -> Response:
         principal = (await call_context(self._host, request)).principal
         standing = await self._host.approvals.list_standing(principal.tenant, revoked=False, to=principal)
-        return render_page(request, "standing.html", {"standing": standing, "ended": False})
+        labels = await self._host.identity.api_keys.labels(principal.tenant)
+        return render_page(request, "standing.html", {"standing": standing, "ended": False, KEY_LABELS: labels})
 
     async def revoke_standing(self, request: Request) -> Response:
         context, standing_id = await call_context(self._host, request), path_param(request, "id")
@@ -151,6 +153,18 @@ class ApprovalPages:
             standing_id, context.principal, through=impersonating_operator(context)
         )
         return redirect_with_flash("/approvals/standing", "revoked")
+
+
+def _approved_message(answered: ApprovalJson, approval_id: str) -> str:
+    """Return the code of the message for the person who approved a request."""
+    if answered["state"] == "pending":
+        # An edited request is a new one, which another person may have to answer.
+        return "approval_counted" if answered["id"] == approval_id else "approval_changed"
+    if answered["remember"] == "never":
+        return "approved"
+    return {"once": "approved_once", "session": "approved_session", "always": "approved_lasting"}[
+        answered["answers"][-1]["scope"]
+    ]
 
 
 def build_edit_form(

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from paddock.console.page import Page, is_operator, render_page
 from paddock.console.pages.home.repairs import build_repair_view
-from paddock.console.templates import HtmlFragment, pluralize, render_fragment
+from paddock.console.templates import KEY_LABELS, HtmlFragment, pluralize, render_fragment
 from paddock.console.text.call_text import call_status_text
 from paddock.console.text.plugin_text import PluginSummary, summarize_plugin
 from paddock.core.call import CallContext
@@ -109,6 +109,7 @@ class HomePages:
             "waiting": waiting[:_MAX_LISTED],
             "more_waiting": len(waiting) > _MAX_LISTED,
             "with_others": others[:_MAX_LISTED],
+            KEY_LABELS: await self._host.identity.api_keys.labels(principal.tenant) if waiting or others else {},
             "recent": [item | {"words": self._status_text(item, principal.tenant)} for item in recent],
         }
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -65,6 +66,7 @@ class LedgerPages:
         entries = page[-_PAGE_SIZE:] if after is not None else page[:_PAGE_SIZE]
         newer = has_more if after is not None else before is not None
         older = has_more if after is None else True
+        labels = await self._host.identity.api_keys.labels(context.tenant)
         values = {
             "filters": filters,
             "given": filters.given,
@@ -72,7 +74,7 @@ class LedgerPages:
                 await self._host.ledger.reader.entry_types(context.tenant), filters.given["type"]
             ),
             "names": await self._host.ledger.reader.suggest_names(context.tenant),
-            "entries": [entry_values(entry) for entry in entries],
+            "entries": [entry_values(entry, labels) for entry in entries],
             "newer": filters.address(after=entries[0].seq) if newer and entries else None,
             "older": filters.address(before=entries[-1].seq) if older and entries else None,
             "first": before is None and after is None,
@@ -88,7 +90,9 @@ class LedgerPages:
         """Yield the whole list whenever it changes, at constant length."""
         async with aclosing(self._host.ledger.reader.watch_latest(tenant, filters.entry_filter, _PAGE_SIZE)) as pages:
             async for entries in pages:
-                yield render_fragment("ledger_entries.html", {"entries": [entry_values(entry) for entry in entries]})
+                labels = await self._host.identity.api_keys.labels(tenant)
+                rows = [entry_values(entry, labels) for entry in entries]
+                yield render_fragment("ledger_entries.html", {"entries": rows})
 
     # --- taken away ---------------------------------------------------------------------------------------------------
 
@@ -115,7 +119,8 @@ class LedgerPages:
     ) -> AsyncGenerator[bytes, None]:
         if extension == "csv":
             yield CSV_HEADER
-        encode = csv_lines if extension == "csv" else json_lines
+        labels = await self._host.identity.api_keys.labels(tenant)
+        encode = partial(csv_lines, labels=labels) if extension == "csv" else json_lines
         async with aclosing(self._host.ledger.reader.export_pages(tenant, filters.entry_filter)) as pages:
             async for entries in pages:
                 if self._closing.is_set():
@@ -135,15 +140,18 @@ class LedgerPages:
                 return RedirectResponse(f"/ledger/{quote(call, safe='')}", 303)
             return render_page(request, "story_unknown.html", {"wanted": entry_id}, 404)
         altered = {entry.id for entry in altered_entries}
+        labels = await self._host.identity.api_keys.labels(context.tenant)
         single = entries[0] if len(entries) == 1 and entries[0].id == entry_id else None
         values = {
             "wanted": entry_id,
             "single": single,
-            "heading": entry_sentence(single) if single else None,
-            "waterfall": build_waterfall(entries, altered, format_utc(datetime.now(UTC))),
+            "heading": entry_sentence(single, labels) if single else None,
+            "waterfall": build_waterfall(entries, altered, format_utc(datetime.now(UTC)), labels),
             "altered": [entry for entry in entries if entry.id in altered],
             "answers": [
-                entry_values(entry) for entry in entries if entry.type in ("approval.answered", "approval.ended")
+                entry_values(entry, labels)
+                for entry in entries
+                if entry.type in ("approval.answered", "approval.ended")
             ],
             "explained": explanations,
             "broken": explain_error,
@@ -161,12 +169,12 @@ class LedgerPages:
         return explanations_to_json(entry_id, explanations)["calls"], ""
 
 
-def entry_values(entry: LedgerEntry) -> dict[str, Any]:
-    """Return the template values of an entry in a list."""
+def entry_values(entry: LedgerEntry, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return the template values of an entry in a list; `labels` are those of API keys."""
     return {
         "seq": entry.seq,
         "at": entry.at,
-        "sentence": entry_sentence(entry),
+        "sentence": entry_sentence(entry, labels),
         "label": type_label(entry.type),
         "mood": entry_severity(entry),
         "plugin": entry.plugin,

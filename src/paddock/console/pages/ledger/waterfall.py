@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
@@ -56,14 +56,19 @@ class _Span:
     kind: SpanKind
 
 
-def build_waterfall(entries: Sequence[LedgerEntry], altered: Collection[str], now: str) -> Waterfall:
-    """Build the bars of a call's entries, in order of their start; open waits last until `now`."""
+def build_waterfall(
+    entries: Sequence[LedgerEntry], altered: Collection[str], now: str, labels: Mapping[str, str]
+) -> Waterfall:
+    """Build the bars of a call's entries, in order of their start; open waits last until `now`.
+
+    `labels` are those of API keys.
+    """
     spans = sorted(_build_spans(entries, _epoch_ms(now)), key=lambda span: (span.begin, -span.end, span.entry.seq))
     if not spans:
         return Waterfall((), "", shortened=False)
     first, last = min(span.begin for span in spans), max(span.end for span in spans)
     position, shortened = _scale(first, last, [span for span in spans if span.kind == "waited"])
-    bars = tuple(_build_bar(span, position, span.entry.id in altered) for span in spans)
+    bars = tuple(_build_bar(span, position, span.entry.id in altered, labels) for span in spans)
     return Waterfall(bars, duration_text(last - first) if last > first else "", shortened)
 
 
@@ -107,13 +112,15 @@ def _scale(first: float, last: float, waits: Sequence[_Span]) -> tuple[Callable[
     return position, True
 
 
-def _build_bar(span: _Span, position: Callable[[float], float], altered: bool) -> WaterfallBar:
+def _build_bar(
+    span: _Span, position: Callable[[float], float], altered: bool, labels: Mapping[str, str]
+) -> WaterfallBar:
     left, right = position(span.begin), position(span.end)
     width = max(right - left, _MIN_WIDTH_PERCENT)
     entry = span.entry
     return WaterfallBar(
         entry,
-        entry_sentence(entry),
+        entry_sentence(entry, labels),
         type_label(entry.type),
         "bad" if altered else entry_severity(entry),
         altered,

@@ -15,8 +15,10 @@ from paddock.console.text.plugin_text import matches_search, plugin_status, summ
 from paddock.core.error_formats import http_status
 from paddock.core.errors import CallerError, Invalid, NeedsConsent, PaddockError, Problem
 from paddock.host.host import Host
+from paddock.host.identity.caller import require_interactive_person
 from paddock.host.plugins.logs.log_lines import parse_log_line
 from paddock.manifest.capability import describe_capability
+from paddock.plugins.tool_pinning.tool_trust import TrustedWord
 from paddock.web.request_context import call_context
 from paddock.web.routing.body_parsers import parse_grants, parse_own_grants
 from paddock.web.routing.json_parser import parse_json_value
@@ -67,6 +69,7 @@ class PluginPages:
         request: Request,
         *,
         requested_capabilities: Iterable[str] = (),
+        trust_reads: bool = False,
         problem: PaddockError | None = None,
         status: int = 200,
     ) -> Response:
@@ -98,6 +101,8 @@ class PluginPages:
         if runtime.get("reason"):
             stored = await self._host.plugins.logs.read_last(name, tenant=context.tenant, lines=_LOG_TAIL_LINES)
             values["lines"] = [parse_log_line(item) for item in stored]
+        tools = await self._host.plugins.features.tools(name, tenant=context.tenant)
+        values |= {"marks": tools["read_marks"], "tools_known": tools["known"], "trust_reads": trust_reads}
         values["definitions"] = []
         if any(item["standing"] not in _REVIEWED_STATES for item in plugin["definitions"]):
             definitions = await self._host.plugins.definitions.list_definitions(name, context.tenant)
@@ -112,6 +117,7 @@ class PluginPages:
 
     async def _start(self, request: Request, message_code: str, *, anew: bool) -> Response:
         context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
+        trust_reads = bool(form.last_text("trust_reads"))
         try:
             started = await self._host.plugins.lifecycle.enable(
                 name,
@@ -120,10 +126,12 @@ class PluginPages:
                 anew=anew,
                 by=context.principal.id,
             )
+            if trust_reads and not started["reason"]:
+                person = require_interactive_person(context.principal).id
+                await self._host.plugins.definitions.trust(name, TrustedWord.READS, None, person, context.tenant)
         except NeedsConsent as consent_error:
-            return await self._render(
-                request, requested_capabilities=consent_error.details.get("capabilities", ()), status=403
-            )
+            requested = consent_error.details.get("capabilities", ())
+            return await self._render(request, requested_capabilities=requested, trust_reads=trust_reads, status=403)
         except PaddockError as error:
             return await self._render(request, problem=error, status=http_status(error))
         # If it does not run, the page itself shows why.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
 from paddock.cage.plan.granted_paths import GrantRoots, config_directories
 from paddock.cage.plan.host_filesystem import HostFilesystem
-from paddock.cage.spec import MIB, CageSpec, ResourceLimits
+from paddock.cage.spec import MIB, CageSpec, Learning, ResourceLimits
 from paddock.config.directories import Directories
 from paddock.config.knob_values import RejectedKnobValue, config_fields
 from paddock.config.local_file import read_entries
@@ -85,6 +85,15 @@ class LaunchInputs:
 
 
 @dataclass(frozen=True, slots=True)
+class PreparedLaunch:
+    """A start that is prepared, the manifest with its references substituted, and the directory of its files."""
+
+    start_spec: StartSpec
+    manifest: Manifest = field(repr=False)  # may hold secrets in the clear
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchPreparer:
     """Prepares every start of every plugin; see `SupervisorDeps.prepare`."""
 
@@ -99,6 +108,14 @@ class LaunchPreparer:
     async def __call__(self, deployment: Deployment) -> StartSpec:
         if deployment.functions is not None:
             return StartSpec(InProcessTarget(deployment.manifest, deployment.functions))
+        return (await self.prepare(deployment)).start_spec
+
+    async def prepare(self, deployment: Deployment, learning: Learning | None = None) -> PreparedLaunch:
+        """Prepare a start of an installed plugin, in a learning cage if one is described.
+
+        Raises:
+            PaddockError: it must not or cannot run.
+        """
         inputs = await self.store.run(lambda store: self.resolve_inputs(store, deployment), deployment.key.tenant)
         for rejected in inputs.left_out:
             message = f"[paddock] the knob {rejected.knob} is not at what was set: {rejected.reason}"
@@ -107,18 +124,19 @@ class LaunchPreparer:
         manifest = substitute_references(deployment.manifest, inputs.config, inputs.root, own_folder)
         if isinstance(manifest.runtime, RemoteRuntime):
             runtime = manifest.runtime
-            return StartSpec(RemoteTarget(runtime.url, runtime.headers, runtime.transport), inputs.config)
+            target = RemoteTarget(runtime.url, runtime.headers, runtime.transport)
+            return PreparedLaunch(StartSpec(target, inputs.config), manifest, inputs.root)
         deployment = replace(deployment, manifest=manifest)
         # Not on the store's thread, which every plugin needs: a granted path may be on a mount that never answers.
         try:
             cage = await self.filesystem_probe.run(
-                deployment.key, lambda filesystem: self._compile_cage(deployment, inputs, filesystem)
+                deployment.key, lambda filesystem: self._compile_cage(deployment, inputs, filesystem, learning)
             )
         except CageUnavailable as error:
             if error.error_code != "cage.path_missing":
                 raise
             raise error.with_remedy(hint=error.hint, action=self.retry_action(deployment)) from error
-        return StartSpec(cage, inputs.config)
+        return PreparedLaunch(StartSpec(cage, inputs.config), manifest, inputs.root)
 
     def resolve_inputs(self, store: PluginStore, deployment: Deployment) -> LaunchInputs:
         """Resolve the files and the configuration to start with. Blocking; on the store's thread.
@@ -161,7 +179,9 @@ class LaunchPreparer:
             make_directory_nofollow(own_folder, Path(path))
         return LaunchInputs(new_id("cage", store.clock, store.random), str(root), config, environment)
 
-    def _compile_cage(self, deployment: Deployment, inputs: LaunchInputs, filesystem: HostFilesystem) -> CageSpec:
+    def _compile_cage(
+        self, deployment: Deployment, inputs: LaunchInputs, filesystem: HostFilesystem, learning: Learning | None
+    ) -> CageSpec:
         manifest, limits = deployment.manifest, self.settings.limits
         granted = limit_to_kind(manifest.kind, deployment.capabilities)
         command = build_launch_command(manifest, inputs.root, granted, inputs.environment, filesystem)
@@ -177,7 +197,7 @@ class LaunchPreparer:
             host_paths=HostPaths(
                 python=base_interpreter(),
                 sdk=str(Path(__file__).parents[4]),
-                hidden=tuple(str(path) for path in self.directories.all()),
+                hidden=self.hidden_paths,
             ),
             filesystem=filesystem,
             roots=self.cage_places(deployment.key.tenant, deployment.name),
@@ -187,8 +207,14 @@ class LaunchPreparer:
                 cpu_weight=limits.cpu_weight,
                 cpu_quota=limits.hard_quota(manifest.dialect.value),
             ),
+            learning=learning,
         )
         return replace(cage, tenant=deployment.key.tenant)
+
+    @property
+    def hidden_paths(self) -> tuple[str, ...]:
+        """Paddock's own directories, which no cage shows."""
+        return tuple(str(path) for path in self.directories.all())
 
     def retry_action(self, deployment: Deployment) -> Action | None:
         """Return what to do once a problem of this machine is fixed: calls do not retry a start that was rejected."""

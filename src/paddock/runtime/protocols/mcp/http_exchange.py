@@ -13,7 +13,7 @@ import orjson
 from paddock.core.printable import printable
 from paddock.core.schema.json_value import MAX_DEPTH
 from paddock.net.http_client import ClientResponse, HttpClient, HttpOrigin, ResponseTooLarge, split_url
-from paddock.rpc.errors import INVALID_REQUEST, METHOD_NOT_FOUND, NO_EFFECT, RpcError
+from paddock.rpc.errors import INVALID_REQUEST, METHOD_NOT_FOUND, NO_ANSWER, NO_EFFECT, RpcError
 from paddock.rpc.framing import MAX_STRUCTURE_TOKENS, STRUCTURE_CHECKED_FROM_BYTES
 from paddock.rpc.mcp.http_headers import McpRequestHeaders, user_headers
 from paddock.rpc.mcp.revisions import parse_initialize_result
@@ -117,7 +117,6 @@ class McpHttpClient:
         return redirect_target
 
 
-NO_ANSWER_CODE: Final = -32000
 # With these statuses the server checked sender, size, rate or form of the request and did not process it. Any other
 # failure may have happened after processing.
 _NO_EFFECT_STATUSES: Final = frozenset({401, 403, 404, 405, 406, 413, 415, 429})
@@ -142,7 +141,7 @@ async def response_error(response: ClientResponse) -> RpcError:
 def status_error(status: int) -> RpcError:
     """Build the error of a bare HTTP status."""
     texts = {401: "the server requires authentication", 403: "the server rejects the credentials"}
-    code = METHOD_NOT_FOUND if status in (404, 405) else NO_ANSWER_CODE
+    code = METHOD_NOT_FOUND if status in (404, 405) else NO_ANSWER
     return RpcError(code, texts.get(status, f"the server answered with status {status}"), _status_data(status))
 
 

@@ -15,12 +15,12 @@ from typing import Any, Final, cast
 import orjson
 
 from paddock.net.http_client import ClientResponse, HttpClient, HttpConnectionLost, ResponseTooLarge
-from paddock.rpc.errors import INVALID_REQUEST, RpcError
+from paddock.rpc.errors import INVALID_REQUEST, NO_ANSWER, RpcError
 from paddock.rpc.mcp.http_headers import request_revision
 from paddock.rpc.mcp.sse import SseEvent, SseEventTooLarge, SseParser
 from paddock.rpc.message import MAX_FRAME_BYTES, encode_failure
 from paddock.rpc.transport import Receiver
-from paddock.runtime.protocols.mcp.http_exchange import NO_ANSWER_CODE, McpHttpClient, response_error
+from paddock.runtime.protocols.mcp.http_exchange import McpHttpClient, response_error
 from paddock.runtime.protocols.mcp.remote_transport import RemoteTransport
 
 NOTIFY_TIMEOUT_S: Final = 30.0  # for a server to accept a notification
@@ -117,7 +117,7 @@ class StreamableHttpTransport(RemoteTransport):
             if message["method"] != "subscriptions/listen":
                 raise
             # A stream that is silent for hours is often cut in between, which says nothing about the server.
-            self._inbox.feed(encode_failure(request_id, RpcError(NO_ANSWER_CODE, str(lost))))
+            self._inbox.feed(encode_failure(request_id, RpcError(NO_ANSWER, str(lost))))
         finally:
             mark_sent()
 
@@ -137,7 +137,7 @@ class StreamableHttpTransport(RemoteTransport):
                         return await self._read_stream(response, message)
             except _StreamEnded as ended:
                 stream = ended
-        raise RpcError(NO_ANSWER_CODE, "the server ended the stream without an answer")
+        raise RpcError(NO_ANSWER, "the server ended the stream without an answer")
 
     async def _post_notification(
         self, frame: bytes, message: dict[str, Any], after: asyncio.Task[None] | None, mark_sent: Callable[[], None]

@@ -12,11 +12,14 @@ from paddock.core.ids import PluginName
 from paddock.core.printable import printable
 from paddock.manifest.model import CallableForm, CallableSpec
 from paddock.rpc.errors import NO_EFFECT
+from paddock.runtime.diagnosis import EVERY_HOST_HINT, network_capability
+from paddock.runtime.errors import MalformedResult
 
 MAX_MESSAGE_CHARS: Final = 2_000
 # Protocol fields that callers do not need.
 _PROTOCOL_KEYS: Final = frozenset({"_meta", "resultType", "isError", "ttlMs", "cacheScope"})
 _NO_EFFECT_KEY: Final = f"paddock/{NO_EFFECT}"  # in `_meta`, which the protocol leaves open for extensions
+_DESTINATION: Final = "the host that the error names"
 _CAGE_ERROR_HINTS: Final = (
     (
         re.compile(r"outside (?:of )?(?:the )?allowed director", re.IGNORECASE),
@@ -25,7 +28,11 @@ _CAGE_ERROR_HINTS: Final = (
         "FOLDER",
     ),
     (
-        re.compile(r"\b(?:EROFS|EACCES)\b|read-?only (?:file ?system|database)|permission denied", re.IGNORECASE),
+        re.compile(
+            r"\b(?:EROFS|EACCES)\b|read-?only (?:file ?system|database)|permission denied"
+            r"|\bENOENT\b[^']{0,80}, (?:mkdir|rename)\b|unable to open database file",
+            re.IGNORECASE,
+        ),
         "it may write only to the paths that it was granted; {more}, and configure it to write there",
         "write:fs:FOLDER",
         "",
@@ -43,8 +50,8 @@ _CAGE_ERROR_HINTS: Final = (
             r"|connection (?:issue|error|refused)|connection attempts failed",
             re.IGNORECASE,
         ),
-        "it reaches only the hosts that it was granted; {more}",
-        "net:HOST:PORT",
+        f"it reaches only the hosts that it was granted; {{more}}{EVERY_HOST_HINT}",
+        _DESTINATION,
         "",
     ),
 )
@@ -104,8 +111,9 @@ def _error_text(content: list[Any]) -> str:
 
 def _cage_advice(plugin: PluginName, error_text: str, *, declares_for_itself: bool) -> tuple[str, Action | None]:
     """Return a hint and an action if the tool failed because of its cage, of which its server knows nothing."""
-    for pattern, hint, capability, argument in _CAGE_ERROR_HINTS:
+    for pattern, hint, needed, argument in _CAGE_ERROR_HINTS:
         if pattern.search(error_text):
+            capability = network_capability(error_text) if needed is _DESTINATION else needed
             if declares_for_itself:
                 more = f"declare {capability} in a new version of its manifest"
                 return hint.format(more=more), Action.of("plugin.upgrade", plugin=plugin)
@@ -115,9 +123,8 @@ def _cage_advice(plugin: PluginName, error_text: str, *, declares_for_itself: bo
 
 
 def _malformed_error(plugin: PluginName, spec: CallableSpec, reason: str) -> PluginError:
-    return PluginError(
+    return MalformedResult(
         f"{plugin} answered {printable(spec.name)} with an invalid MCP result: {reason}",
-        code="tool.malformed_result",
         hint="the server's author has to fix it",
         details={"plugin": plugin},
     )

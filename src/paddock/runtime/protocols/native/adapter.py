@@ -93,7 +93,10 @@ class NativeAdapter:
     async def handshake(self, sender: RequestSender) -> HandshakeResult:
         deployment = self._deployment
         params = handshake.initialize_params(
-            self._manifest, storage_available=deployment.storage_available, projects=deployment.projects
+            self._manifest,
+            deployment.capabilities,
+            storage_available=deployment.storage_available,
+            projects=deployment.projects,
         )
         try:
             answer = await sender.request(

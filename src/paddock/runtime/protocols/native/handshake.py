@@ -22,7 +22,7 @@ from paddock.manifest.capability import (
     normalise_entry,
     parse_capability,
 )
-from paddock.manifest.model import CallableForm, Manifest
+from paddock.manifest.model import CallableForm, Dialect, Manifest
 from paddock.runtime.protocol_adapter import HandshakeRejection, HandshakeResult
 from paddock.runtime.protocols.native.method_names import API_VERSION, FEATURES
 
@@ -30,15 +30,21 @@ HANDSHAKE_TIMEOUT_S = 10.0
 _MAX_NAMES = 1000
 
 
-def initialize_params(manifest: Manifest, *, storage_available: bool, projects: Iterable[str]) -> dict[str, Any]:
-    """Return the host's side of the handshake."""
-    return {
+def initialize_params(
+    manifest: Manifest, granted: Iterable[Capability], *, storage_available: bool, projects: Iterable[str]
+) -> dict[str, Any]:
+    """Return the host's side of the handshake. A native plugin learns its grants, so that its code need not list them.
+
+    The parameters of a kaged plugin are those of its specification, and no others.
+    """
+    params = {
         "daemon_version": __version__,
         "api_version": API_VERSION,
         "plugin_name": manifest.name,
         "storage_available": storage_available,
         "projects": list(projects),
     }
+    return params if manifest.dialect is Dialect.KAGED else {**params, "capabilities": [str(one) for one in granted]}
 
 
 def evaluate_reply(

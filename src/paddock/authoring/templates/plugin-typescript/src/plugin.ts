@@ -1,13 +1,14 @@
-/** The tools of __NAME__. The manifest says the same to the host. */
+/** The tools of __NAME__, declared once: `paddock plugin sync` copies them into the manifest. */
 
 import { createPlugin } from "#paddock-sdk";
 
 const GREET = {
+  description: "Greet somebody.",
   input: {
     type: "object",
     required: ["name"],
     additionalProperties: false,
-    properties: { name: { type: "string", minLength: 1 } },
+    properties: { name: { type: "string", description: "Whom to greet", minLength: 1, examples: ["Ann"] } },
   },
   output: { type: "object", required: ["text"], properties: { text: { type: "string" } } },
 } as const;

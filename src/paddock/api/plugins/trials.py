@@ -1,0 +1,56 @@
+"""`/plugins/{name}/try`: whether a plugin answers in its cage, and the grants that it needs."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired, TypedDict
+
+from starlette.requests import Request
+
+from paddock.core.schema_annotations import MemberConstraint
+from paddock.host.host import Host
+from paddock.host.identity.caller import require_interactive_person
+from paddock.host.learn.learn_service import PluginTrialJson
+from paddock.web.routing.body_parsers import MAX_GRANTS, parse_own_grants
+from paddock.web.routing.route import HOST, ApiRoute, JsonResponse, RequestBody, path_param
+from paddock.web.routing.validation import validated_body
+from paddock.web.security.authenticate import caller_of
+
+
+class TryPluginBody(TypedDict):
+    grant: NotRequired[
+        Annotated[
+            list[str],
+            MemberConstraint(max_items=MAX_GRANTS),
+            "Capabilities that a person grants for this trial only, beside those that are granted already.",
+        ]
+    ]
+
+
+class TrialRoutes:
+    """The route that tries a plugin. Its cage is on this machine, so that only operators of the host may."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def endpoints(self) -> list[ApiRoute]:
+        return [
+            ApiRoute(
+                "POST",
+                "/plugins/{name}/try",
+                self.try_plugin,
+                "Try a plugin in a learning cage",
+                "Whether it answers, and the grants it would need, each with its reason. It is started several times,"
+                " with nothing allowed that is not granted; nothing is stored. Needs a signed-in person, not an API"
+                " key.",
+                request_body=RequestBody(TryPluginBody, {"grant": ["read:fs:/srv/docs"]}),
+                error_statuses=(404, 409, 429, 502),
+                access=HOST,
+                needs_person=True,
+            )
+        ]
+
+    async def try_plugin(self, request: Request) -> JsonResponse[PluginTrialJson]:
+        body, principal = validated_body(request, TryPluginBody), caller_of(request).principal
+        person = require_interactive_person(principal)
+        grants = parse_own_grants(body, principal)
+        return JsonResponse(await self._host.plugins.learning.try_plugin(path_param(request), grants, by=person.id))

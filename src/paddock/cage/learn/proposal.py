@@ -1,0 +1,121 @@
+"""What a learning cage proposes: grants with their reasons, and obstacles that no grant removes. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from paddock.cage.spec import StandIn
+from paddock.core.printable import printable
+from paddock.manifest.capability import Capability, FileAccess, covers, describe_capability, is_dangerous
+from paddock.manifest.credential_paths import credentials_at
+
+MAX_PROPOSALS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class GrantProposal:
+    """A grant that would have let the plugin do what it tried.
+
+    Attributes:
+        capability: The grant.
+        reason: Why it is proposed, as in "reads /srv/docs, named in its arguments".
+        named: Whether its settings name what it grants.
+        selected: Whether it is ticked before a person has looked at it.
+        warning: Why it is dangerous; empty where it is not. A dangerous one is never ticked.
+        stand_in: What stands in for it in the next pass.
+    """
+
+    capability: Capability
+    reason: str
+    named: bool
+    selected: bool
+    warning: str = ""
+    stand_in: StandIn | None = None
+
+    @property
+    def writable(self) -> FileAccess | None:
+        """The same place for writing, where a person may want that instead."""
+        match self.capability:
+            case FileAccess("read", path, root) if self.named:
+                return FileAccess("write", path, root)
+            case _:
+                return None
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Something that the plugin tried and that no grant allows, or that has to be put right first."""
+
+    message: str
+    hint: str = ""
+
+
+@dataclass(slots=True)
+class Learned:
+    """What was learned so far. Proposals that another one covers are left out.
+
+    Attributes:
+        granted: What the plugin may do already.
+        answered: Whether it answers without any of it. Then only what its settings name is ticked.
+    """
+
+    granted: tuple[Capability, ...]
+    answered: bool = False
+    proposals: list[GrantProposal] = field(default_factory=list[GrantProposal])
+    obstacles: list[Obstacle] = field(default_factory=list[Obstacle])
+
+    def note_answer(self, *, answered: bool) -> None:
+        """Note whether the plugin answers as it is granted, before anything is proposed."""
+        self.answered = answered
+
+    def propose(
+        self,
+        capability: Capability,
+        reason: str,
+        *,
+        named: bool = False,
+        own_idea: bool = False,
+        warning: str = "",
+        stand_in: StandIn | None = None,
+    ) -> None:
+        """Add a proposal.
+
+        Args:
+            capability: The grant.
+            reason: Why.
+            named: Whether the settings name it.
+            own_idea: Whether it is a person's data that nothing in the settings names. It is not ticked.
+            warning: Why it is dangerous, beside what its capability says.
+            stand_in: See `GrantProposal`.
+        """
+        known = [*self.granted, *(one.capability for one in self.proposals)]
+        if any(covers(one, capability) for one in known) or len(self.proposals) >= MAX_PROPOSALS:
+            return
+        danger = warning or _danger(capability)
+        selected = not danger and (named or not (self.answered or own_idea))
+        reason = reason if named or not self.answered else f"{reason}; it answers without"
+        self.proposals = [one for one in self.proposals if not covers(capability, one.capability)]
+        self.proposals.append(GrantProposal(capability, printable(reason, 300), named, selected, danger, stand_in))
+
+    def object(self, message: str, hint: str = "") -> None:
+        """Add an obstacle."""
+        obstacle = Obstacle(printable(message, 300), hint)
+        if obstacle not in self.obstacles and len(self.obstacles) < MAX_PROPOSALS:
+            self.obstacles.append(obstacle)
+
+    def stand_ins(self) -> Iterable[StandIn]:
+        """What stands in for the proposals, outer before inner; nothing inside another."""
+        chosen: list[StandIn] = []
+        for one in sorted((one.stand_in for one in self.proposals if one.stand_in), key=lambda one: one.path):
+            if not any(one.path == outer.path or one.path.startswith(f"{outer.path}/") for outer in chosen):
+                chosen.append(one)
+        return chosen
+
+
+def _danger(capability: Capability) -> str:
+    if isinstance(capability, FileAccess) and not capability.root:
+        credentials = credentials_at(capability.path)
+        if credentials:
+            return f"it holds {credentials}"
+    return f"it lets the plugin {describe_capability(capability)}" if is_dangerous(capability) else ""

@@ -1,0 +1,1 @@
+"""Observes what a plugin tries in a learning cage: the system calls that name files, programs and addresses."""

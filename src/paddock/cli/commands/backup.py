@@ -1,0 +1,115 @@
+"""`paddock backup` and `paddock restore`: a whole home in one file, and back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import print_json, print_message, styled
+from paddock.core.printable import printable
+
+if TYPE_CHECKING:
+    from paddock.config.directories import Directories
+    from paddock.host.backup.archive_format import BackupContents
+
+
+@command("backup", examples=["paddock backup /mnt/backups/paddock.tar"])
+@click.argument("file", metavar="FILE", help="The backup to write; it must not exist yet.")
+@options.as_json
+def backup(file: str, *, as_json: bool) -> None:
+    """Write the settings, keys, database, ledger, plugins and their data into one file. A daemon may run meanwhile.
+
+    The file contains keys: store it as carefully as the home itself. Logs of plugins are not included.
+    """
+    from paddock import __version__
+    from paddock.config.load import load_settings
+    from paddock.config.project_file import working_directory
+    from paddock.core.clock import SystemClock
+    from paddock.host.backup.create import create_backup
+
+    directories = _directories()
+    settings = load_settings(directories, os.environ, cwd=working_directory()).settings
+    store = settings.store.url or directories.database_file
+    contents = create_backup(directories, store, Path(file), version=__version__, clock=SystemClock())
+    missing = _not_included(contents)
+    if as_json:
+        print_json({"file": str(Path(file).absolute()), **_contents_json(contents), "not_included": missing})
+    print_message(
+        f"{styled('✓', 'green')} wrote {printable(file, 400)}: {contents.files:,} files, {_size_text(contents.size)}"
+    )
+    for text in missing:
+        print_message(f"{styled('!', 'yellow')} not included: {text}")
+    if contents.holds_secret_keys:
+        print_message(f"{styled('!', 'yellow')} it contains the key that decrypts your secrets: keep it safe")
+
+
+@command("restore", examples=["paddock restore /mnt/backups/paddock.tar"])
+@click.argument("file", metavar="FILE", help="A file that `paddock backup` wrote.")
+@click.option("--replace", "replace_", is_flag=True, help="Move what is in the home aside first.")
+@options.as_json
+def restore(file: str, *, replace_: bool, as_json: bool) -> None:
+    """Restore a home from a backup, after checking all its files and its ledger. No daemon may run.
+
+    The home must be empty. To restore into another one, set PADDOCK_HOME.
+    """
+    from paddock.host.backup.restore import restore_backup
+
+    restored = restore_backup(Path(file), _directories(), replace=replace_)
+    contents = restored.contents
+    missing = _not_included(contents)
+    if as_json:
+        print_json(
+            {
+                **_contents_json(contents),
+                "ledger": [finding.to_json() for finding in restored.findings],
+                "replaced": [str(path) for path in restored.replaced],
+                "not_included": missing,
+            }
+        )
+    rows = sum(finding.rows for finding in restored.findings)
+    checked = f"; the ledger is sound, {rows:,} rows" if restored.findings else ""
+    print_message(
+        f"{styled('✓', 'green')} restored {contents.files:,} files of {contents.created_at[:16]} UTC"
+        f" (Paddock {printable(contents.version)}){checked}"
+    )
+    for path in restored.replaced:
+        print_message(f"  {styled('→', 'dim')} what was there before: {printable(str(path), 400)}")
+    for text in missing:
+        print_message(f"{styled('!', 'yellow')} not included: {text}")
+    print_message(f"  {styled('→', 'dim')} check this machine: paddock doctor")
+
+
+def _directories() -> Directories:
+    from paddock.config.directories import find_directories
+
+    return find_directories(os.environ, Path.home())
+
+
+def _contents_json(contents: BackupContents) -> dict[str, Any]:
+    return {
+        "created_at": contents.created_at,
+        "version": contents.version,
+        "engine": contents.engine,
+        "files": contents.files,
+        "bytes": contents.size,
+        "holds_secret_keys": contents.holds_secret_keys,
+    }
+
+
+def _not_included(contents: BackupContents) -> list[str]:
+    """Return what has to be backed up by other means."""
+    missing: list[str] = []
+    if contents.engine == "postgresql":
+        missing.append("what is in PostgreSQL: the ledger, packages, artifacts, people and secrets; use pg_dump")
+    if not contents.holds_secret_keys:
+        missing.append("the wrapping key of the secrets, unless none is used: it is not a file of this home")
+    return missing
+
+
+def _size_text(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size:,} bytes"

@@ -1,0 +1,1 @@
+"""`paddock import`: MCP servers of other programs become plugins."""

@@ -1,0 +1,195 @@
+"""Imports chosen servers one after another, and hands their clients over to Paddock."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paddock.cli.output.report import print_error, print_json, print_message, print_problems, styled
+from paddock.core.errors import NeedsConsent, OperatorError, PaddockError
+from paddock.core.printable import printable
+
+if TYPE_CHECKING:
+    from paddock.cli.client.api_client import ApiClient
+    from paddock.cli.commands.mcp_import.found_servers import FoundServer
+    from paddock.manifest.capability import Capability
+    from paddock.manifest.dialects.mcp_user_config import ImportedServer
+    from paddock.manifest.result import ManifestResult
+
+_VARIABLE_PATTERN = re.compile(r"\$\{[^}]*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportTerms:
+    """What the person typed."""
+
+    capability: tuple[str, ...]
+    grant: tuple[str, ...]
+    file: Path | None
+    names: tuple[str, ...]
+    clients: tuple[str, ...]
+    all_: bool
+    replace: bool
+    yes: bool
+
+    def retype(self, *names: str) -> str:
+        """Return the command to type again, without consent."""
+        words = ["paddock", "import", *([shlex.quote(str(self.file))] if self.file else [])]
+        words += ["--all"] if self.all_ and not names else []
+        options = [("client", name) for name in self.clients] + [("only", name) for name in names or self.names]
+        options += [("capability", text) for text in self.capability]
+        return " ".join([*words, *(f"--{option} {shlex.quote(text)}" for option, text in options)])
+
+
+def import_servers(api: ApiClient, servers: Sequence[FoundServer], terms: ImportTerms, *, as_json: bool) -> None:
+    """Import the servers one after another, then write or print the settings of their clients."""
+    from paddock.cli.output.consent_prompt import parse_grants
+    from paddock.core.error_formats import error_to_json, exit_code
+
+    capabilities = parse_grants(terms.capability, "--capability")
+    if capabilities and len(servers) > 1:
+        where = terms.file.name if terms.file else "this choice"
+        raise OperatorError(
+            f"{where} has {len(servers)} servers, and --capability is meant for one",
+            code="import.capability_for_many",
+            hint=f"name it: {terms.retype()} --only NAME",
+        )
+    results: list[dict[str, Any]] = []
+    failures: list[PaddockError] = []
+    granted = [*parse_grants(terms.grant), *capabilities]
+    for index, server in enumerate(servers):
+        if len(servers) > 1:
+            print_message(f"[{index + 1}/{len(servers)}] {printable(server.title)}")
+        retype = terms.retype() if terms.names or len(servers) == 1 else terms.retype(server.title)
+        path = server.places[0].path
+        try:
+            body = {"settings_file": str(path.resolve()), "server": server.title, "capabilities": [*terms.capability]}
+            result = {"server": server.title} | _import_server(
+                api, server.reading, body, granted, retype, yes=terms.yes
+            )
+            results.append(result)
+            _report_copied_secrets(result, server.reading.all()[0], path)
+        except PaddockError as error:
+            # One server's failure says nothing about the next.
+            failures.append(error)
+            results.append(_failed_result(server, error))
+    if len(servers) > 1:
+        _print_summary(results)
+    imported = [server for server, result in zip(servers, results, strict=True) if "error" not in result]
+    client_result = _hand_over(imported, terms, failures, as_json=as_json)
+    if as_json:
+        print_json({"imported": results} | client_result | ({"error": error_to_json(failures[0])} if failures else {}))
+    if failures:
+        raise click.exceptions.Exit(exit_code(failures[0]))
+
+
+def _failed_result(server: FoundServer, error: PaddockError) -> dict[str, Any]:
+    """Report a server that was not imported, and return its result as JSON data."""
+    from paddock.core.error_formats import error_to_json
+
+    not_asked = isinstance(error, NeedsConsent) and error.error_code != "consent_refused"
+    action = "waiting" if not_asked else "refused" if isinstance(error, NeedsConsent) else "failed"
+    if error.error_code == "consent_refused":
+        print_message(f"{styled('–', 'yellow')} left out {printable(server.title)}: you declined")
+    else:
+        print_error(error)
+    return {"server": server.title, "name": server.name, "action": action, "error": error_to_json(error)}
+
+
+def _hand_over(
+    imported: Sequence[FoundServer], terms: ImportTerms, failures: list[PaddockError], *, as_json: bool
+) -> dict[str, Any]:
+    """Replace the imported servers in the settings of each client, or print what to paste. Returns JSON data."""
+    from paddock.cli.commands.mcp_import.client_settings import print_client_snippet, update_client_settings
+    from paddock.cli.commands.mcp_import.replacement_log import ReplacementLog
+    from paddock.config.directories import find_directories
+    from paddock.config.load import load_settings
+    from paddock.config.project_file import working_directory
+
+    clients = {place.path: place.settings for server in imported for place in server.places if place.settings}
+    if not clients:
+        return {}
+    directories = find_directories(os.environ, Path.home())
+    http = load_settings(directories, os.environ, cwd=working_directory()).settings.http
+    results: list[dict[str, Any]] = []
+    for path, client in clients.items():
+        titles = [server.title for server in imported if any(place.path == path for place in server.places)]
+        written: dict[str, Any] = {}
+        if terms.replace:
+            try:
+                log = ReplacementLog(directories.state)
+                written = update_client_settings(client, titles, log, terms.retype(), yes=terms.yes)
+            except PaddockError as error:
+                failures.append(error)
+                print_error(error)
+        # Each format once: the files of most clients take the same lines.
+        repeated = client.form in {clients[Path(one["file"])].form for one in results}
+        snippet = print_client_snippet(client, http, as_json=as_json or bool(written) or repeated)
+        results.append({"file": str(path)} | snippet | written)
+    if any("written" in result for result in results) and not as_json:
+        print_message(f"  {styled('→', 'dim')} restart your client; to go back: paddock import --undo")
+    return {"client": results[0]} if terms.file else {"clients": results}
+
+
+def _import_server(
+    api: ApiClient,
+    reading: ManifestResult,
+    body: Mapping[str, Any],
+    granted: Sequence[Capability],
+    retype: str,
+    *,
+    yes: bool,
+) -> dict[str, Any]:
+    """Show, confirm and install one server; as the package that its command would fetch, if it does that.
+
+    Raises:
+        Invalid: it has problems; carries all of them.
+        PaddockError: see `install_package`.
+    """
+    from paddock.cli.commands.plugin.confirm_install import install_package
+    from paddock.manifest.rules.readiness import FETCHED_AT_START
+    from paddock.plugins.install.import_servers import find_server_package
+
+    package = find_server_package(reading.all()[0])
+
+    def introduce(warnings: Sequence[Mapping[str, Any]]) -> None:
+        shown_messages = {warning["message"] for warning in warnings}
+        shown_messages |= {
+            problem.message for problem in reading.warnings if package and problem.code == FETCHED_AT_START
+        }
+        print_problems(
+            [problem for problem in reading.warnings if problem.message not in shown_messages], "!", "yellow"
+        )
+        if package:
+            source = printable(package.typed_source, 200)
+            print_message(
+                f"  {styled('→', 'dim')} its command would fetch a package at every start; installed instead: {source}"
+            )
+
+    result = install_package(api, body, granted, retype, yes=yes, introduce=introduce)
+    return result | ({"package": package.typed_source} if package else {})
+
+
+def _report_copied_secrets(result: dict[str, Any], server: ImportedServer, path: Path) -> None:
+    """Print which keys were stored as secrets: the file they came from still contains them."""
+    copied = sorted(name for name, text in server.values.items() if not _VARIABLE_PATTERN.fullmatch(str(text)))
+    if copied and result["action"] in ("installed", "upgraded"):
+        result["configured"] = copied
+        names = printable(", ".join(copied), 400)
+        print_message(f"  {styled('→', 'dim')} stored as secrets: {names}. {printable(path.name)} still contains them")
+
+
+def _print_summary(results: Sequence[dict[str, Any]]) -> None:
+    print_message()
+    for result in results:
+        imported = "error" not in result
+        mark = styled("✓", "green") if imported else styled("–", "yellow")
+        status = "waits for your yes" if result["action"] == "waiting" else result["action"]
+        print_message(f"{mark} {printable(str(result['server']))}: {status}")

@@ -1,0 +1,248 @@
+"""Writes a backup of a home, also while a daemon works on it."""
+
+# apsw's type stubs name a class that Python 3.11 does not have yet.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import os
+import stat
+import tarfile
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+import apsw
+
+from paddock.config.directories import Directories
+from paddock.core.clock import Clock, format_utc
+from paddock.core.errors import Conflict, OperatorError
+from paddock.host.backup.archive_format import (
+    BLOBS_PREFIX,
+    CONTENTS_NAME,
+    DATABASE_PATH,
+    KEYS_PREFIX,
+    BackupContents,
+    BackupEntry,
+    is_left_out,
+    sections,
+)
+from paddock.store.database import embedded_path
+from paddock.store.filesystem import sync_directory, system_error
+from paddock.store.sqlite import to_paddock_error
+
+_DATABASE_COMPANIONS = ("-wal", "-shm", "-journal")
+_MEMBER_TYPES = {"file": tarfile.REGTYPE, "directory": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
+_BUSY_MS = 10_000
+
+
+def create_backup(
+    directories: Directories, store: str | Path, file: Path, *, version: str, clock: Clock
+) -> BackupContents:
+    """Copy settings, keys, the ledger's checkpoints, the database, packages and plugin data into one file.
+
+    A database is copied as of one moment. If the store is PostgreSQL, its rows and blobs are not included.
+
+    Args:
+        directories: The home.
+        store: Where its database is.
+        file: The backup. It appears when it is complete, readable by its owner only.
+        version: The version of Paddock.
+        clock: For the date of the backup.
+
+    Raises:
+        Conflict: the file exists, or the home changed so much meanwhile that the copy would not fit together.
+        OperatorError: the file is inside the home.
+        HostError: something cannot be read or written.
+    """
+    target = Path(os.path.realpath(file))
+    if any(target.is_relative_to(os.path.realpath(section)) for section in directories.all()):
+        raise OperatorError(
+            f"{file} is inside the home that is backed up", code="backup.inside_home", hint="write it somewhere else"
+        )
+    if os.path.lexists(file):
+        raise Conflict(f"{file} exists already", code="backup.exists", hint="choose another name")
+    database = embedded_path(store)
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as work:
+            writer = _BackupWriter(directories, Path(work), database)
+            archive = Path(work) / "backup.tar"
+            with (
+                _open_private(archive) as stream,
+                tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
+            ):
+                contents = BackupContents(
+                    "postgresql" if database is None else "sqlite",
+                    version,
+                    format_utc(clock.now()),
+                    writer.write_all(tar),
+                )
+                listed = contents.to_bytes()
+                tar.addfile(_TarMember(BackupEntry(CONTENTS_NAME, "file", 0o600, len(listed))), BytesIO(listed))
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))  # it may exist by now
+            archive.replace(target)
+        sync_directory(target.parent)
+    except FileExistsError:
+        raise Conflict(f"{file} exists already", code="backup.exists", hint="choose another name") from None
+    except OSError as error:
+        raise system_error(error) from error
+    return contents
+
+
+class _BackupWriter:
+    def __init__(self, directories: Directories, work: Path, database: Path | None) -> None:
+        self._directories = directories
+        self._work = work
+        self._database = database
+        self._entries: list[BackupEntry] = []
+
+    def write_all(self, tar: tarfile.TarFile) -> tuple[BackupEntry, ...]:
+        blobs: set[str] = set()
+        for name, root in sections(self._directories).items():
+            if name == "data" and self._database is not None and self._database.exists():
+                copy = self._copy_database(self._database)
+                blobs = _package_blobs(copy)
+                self._add_file(tar, copy, DATABASE_PATH, 0o600)
+            self._add_tree(tar, root, name)
+        self._require_unchanged_keys()
+        self._require_blobs(blobs)
+        return tuple(self._entries)
+
+    def _add_tree(self, tar: tarfile.TarFile, directory: Path, name: str) -> None:
+        try:
+            children = sorted(os.scandir(directory), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return  # removed meanwhile, or never made
+        for child in children:
+            path = Path(child.path)
+            if is_left_out(self._directories, path) or self._is_database_part(path):
+                continue
+            with suppress(FileNotFoundError):  # removed meanwhile, as a plugin is that a person removes
+                self._add(tar, path, f"{name}/{child.name}", child.stat(follow_symlinks=False))
+
+    def _add(self, tar: tarfile.TarFile, path: Path, name: str, status: os.stat_result) -> None:
+        mode = stat.S_IMODE(status.st_mode)
+        if stat.S_ISDIR(status.st_mode):
+            self._add_member(tar, BackupEntry(name, "directory", mode))
+            self._add_tree(tar, path, name)
+        elif stat.S_ISLNK(status.st_mode):
+            self._add_member(tar, BackupEntry(name, "link", mode, target=str(path.readlink())))
+        elif stat.S_ISREG(status.st_mode):
+            is_database = path.suffix == ".sqlite" and path.is_relative_to(self._directories.data / "storage")
+            self._add_file(tar, self._copy_database(path) if is_database else path, name, mode)
+
+    def _is_database_part(self, path: Path) -> bool:
+        """Whether a file belongs to a database that is copied as a whole."""
+        if path == self._database:
+            return True
+        for ending in _DATABASE_COMPANIONS:
+            if path.name.endswith(ending):
+                main = path.with_name(path.name.removesuffix(ending))
+                return main == self._database or main.suffix == ".sqlite"
+        return False
+
+    def _copy_database(self, path: Path) -> Path:
+        """Copy a SQLite database as of one moment, whatever is written meanwhile."""
+        copy = self._work / f"{len(self._entries)}.db"
+        source: apsw.Connection | None = None
+        try:
+            source = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+            source.set_busy_timeout(_BUSY_MS)
+            os.mknod(copy, stat.S_IFREG | 0o600)
+            destination = apsw.Connection(str(copy))
+            with destination.backup("main", source, "main") as backup:
+                backup.step(-1)
+            destination.pragma("journal_mode", "delete")  # one file; the store sets its own mode when it is opened
+            destination.close()
+        except apsw.Error as error:
+            raise to_paddock_error(error, source, path) from error
+        finally:
+            if source is not None:
+                source.close()
+        return copy
+
+    def _add_file(self, tar: tarfile.TarFile, path: Path, name: str, mode: int) -> None:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as source:
+            status = os.fstat(source.fileno())
+            info = _TarMember(BackupEntry(name, "file", mode, status.st_size), int(status.st_mtime))
+            hashed = _HashedReader(source)
+            try:
+                tar.addfile(info, hashed)
+            except OSError as error:
+                if hashed.size < status.st_size:
+                    raise _changed_error(f"{path} became shorter") from error
+                raise
+        self._entries.append(BackupEntry(name, "file", mode, status.st_size, hashed.digest.hexdigest()))
+
+    def _add_member(self, tar: tarfile.TarFile, entry: BackupEntry) -> None:
+        tar.addfile(_TarMember(entry))
+        self._entries.append(entry)
+
+    def _require_unchanged_keys(self) -> None:
+        """Check that no key was replaced since it was copied: it would not open what was copied after it."""
+        keys = {entry.path: entry.sha256 for entry in self._entries if entry.path.startswith(KEYS_PREFIX)}
+        for name, digest in keys.items():
+            path = self._directories.state / name.removeprefix("state/")
+            if digest and (not path.is_file() or sha256(path.read_bytes()).hexdigest() != digest):
+                raise _changed_error("a key was replaced")
+
+    def _require_blobs(self, blobs: set[str]) -> None:
+        """Check that the package of no plugin in the copied database was removed before it could be copied."""
+        copied = {entry.path.rpartition("/")[2] for entry in self._entries if entry.path.startswith(BLOBS_PREFIX)}
+        missing = {blob for blob in blobs if blob.removeprefix("sha256:") not in copied}
+        # What is missing and still listed was lost before; a backup of the rest is better than none.
+        if missing and self._database is not None and missing - _package_blobs(self._database):
+            raise _changed_error("a plugin was removed")
+
+
+class _TarMember(tarfile.TarInfo):
+    """The header of an entry."""
+
+    def __init__(self, entry: BackupEntry, mtime: int = 0) -> None:
+        super().__init__(entry.path)
+        self.type = _MEMBER_TYPES[entry.kind]
+        self.mode, self.size, self.linkname, self.mtime = entry.mode, entry.size, entry.target, mtime
+
+
+class _HashedReader(BytesIO):
+    """Reads a file and computes the digest of what was read."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        super().__init__()
+        self._source = source
+        self.digest = sha256()
+        self.size = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = self._source.read(-1 if size is None else size)
+        self.digest.update(data)
+        self.size += len(data)
+        return data
+
+
+def _package_blobs(database: Path) -> set[str]:
+    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return {str(row[0]) for row in connection.execute("SELECT blob FROM plugin_versions")}
+    except apsw.SQLError:
+        return set()  # a store that no migration has reached yet
+    finally:
+        connection.close()
+
+
+def _changed_error(what: str) -> Conflict:
+    return Conflict(
+        f"the home changed while it was copied: {what}", code="backup.changed", hint="run the command again"
+    )
+
+
+@contextmanager
+def _open_private(path: Path) -> Generator[BinaryIO]:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as stream:
+        yield stream
+        stream.flush()
+        os.fsync(stream.fileno())

@@ -1,0 +1,1 @@
+"""Tries plugins in learning cages, and proposes the grants that they need."""

@@ -1,0 +1,43 @@
+"""Directories that the program of a plugin's command needs, where that program is not one for everyone. Pure.
+
+A virtual environment is one directory, and so is the installation of the interpreter that it was made from.
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+from paddock.cage.learn.proposal import Learned
+from paddock.cage.plan.host_filesystem import HostFilesystem
+from paddock.cage.plan.programs import find_program, is_python, program_on_path, shebang_interpreters
+from paddock.manifest.capability import InvalidCapability, parse_capability
+from paddock.manifest.model import CommandRuntime, Manifest
+
+
+def propose_program_places(manifest: Manifest, program_path: str, filesystem: HostFilesystem, learned: Learned) -> None:
+    """Propose to show the directories from which the plugin's own command is run."""
+    runtime = manifest.runtime
+    name = runtime.command[0] if isinstance(runtime, CommandRuntime) else ""
+    programs = [name, *(shebang_interpreters(name, filesystem) if name.startswith("/") else ())]
+    for program in programs:
+        _propose_places(program, program_path, filesystem, learned)
+
+
+def _propose_places(name: str, program_path: str, filesystem: HostFilesystem, learned: Learned) -> None:
+    program = find_program(name, program_path, filesystem) if name.startswith("/") else None
+    if program is None:
+        return
+    public = program_on_path(program, program_path, filesystem)
+    private = program.steps[: len(program.steps) - len(public.steps if public else ())]
+    if not private:
+        return
+    for step in dict.fromkeys((name, *private)):
+        prefix = posixpath.dirname(posixpath.dirname(step))
+        environment = filesystem.kind(f"{prefix}/pyvenv.cfg") == "file"
+        installation = step == program.real and is_python(program)
+        place = prefix if (environment or installation) and prefix != "/" else posixpath.dirname(step)
+        try:
+            capability = parse_capability(f"read:fs:{place}")
+        except InvalidCapability:
+            continue
+        learned.propose(capability, f"its command runs {step}", named=True)

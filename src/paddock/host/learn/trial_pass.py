@@ -1,0 +1,139 @@
+"""One pass of a trial: a plugin is started in its cage, answers or does not, and ends; what it tried is observed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from paddock.cage.errors import CageUnavailable
+from paddock.cage.network.egress_proxy import CageNetwork
+from paddock.cage.observe.observation import Observations
+from paddock.cage.observe.observer import CageObserver, observe
+from paddock.cage.spec import CageSpec, Learning
+from paddock.cage.warden.client import CagedProcess, WardenClient
+from paddock.capabilities.request import CapabilityRequest
+from paddock.core.clock import Clock
+from paddock.core.errors import Denied, PaddockError, PluginError
+from paddock.core.events.event import EventSink
+from paddock.host.learn.trial_run import TrialRun, open_trial_run
+from paddock.rpc.errors import PeerLost, RpcError
+from paddock.runtime.deployment import Deployment, StartSpec
+from paddock.runtime.diagnosis import grant_advice
+from paddock.runtime.errors import describe_error
+from paddock.runtime.launcher import PluginLauncher
+
+# Of a kernel that cannot lead every connection to the proxy: the plugin is then tried without a network.
+_NO_REDIRECT_CODE = "cage.redirect_unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class PassOutcome:
+    """What came of one pass.
+
+    Attributes:
+        cage: The cage it ran in.
+        seen: What it tried; empty where the cage was no learning cage.
+        tools: How many tools it offers; None where it did not answer.
+        failure: Why it did not answer.
+    """
+
+    cage: CageSpec
+    seen: Observations
+    tools: int | None
+    failure: PaddockError | None = None
+
+    @property
+    def answered(self) -> bool:
+        return self.tools is not None
+
+
+class TrialRunner:
+    """Runs passes.
+
+    Args:
+        warden: Launches cages.
+        network: The network of the cages.
+        clock: Measures the log's rate limit.
+        answer_timeout_s: How long a plugin may take for each answer.
+    """
+
+    def __init__(self, warden: WardenClient, network: CageNetwork, clock: Clock, answer_timeout_s: float) -> None:
+        self._warden = warden
+        self._network = network
+        self._clock = clock
+        self._answer_timeout_s = answer_timeout_s
+
+    async def run(
+        self, deployment: Deployment, cage: CageSpec, config: Mapping[str, Any], publish: EventSink
+    ) -> PassOutcome:
+        """Start the plugin, wait until it says what it offers, and end it.
+
+        Raises:
+            CageUnavailable: no cage can be built.
+        """
+        try:
+            return await self._run(deployment, cage, config, publish)
+        except CageUnavailable as error:
+            if error.error_code != _NO_REDIRECT_CODE or cage.learning is None or not cage.learning.network:
+                raise
+            learning = replace(cage.learning, network=False)
+            return await self._run(deployment, replace(cage, learning=learning), config, publish)
+
+    async def _run(
+        self, deployment: Deployment, cage: CageSpec, config: Mapping[str, Any], publish: EventSink
+    ) -> PassOutcome:
+        observers: list[CageObserver] = []
+        async with AsyncExitStack() as stack:
+
+            async def launch(spec: CageSpec) -> CagedProcess:
+                process = await self._warden.launch(spec)
+                if isinstance(spec.learning, Learning):
+                    observers.append(await stack.enter_async_context(observe(process, spec.cage_id, self._network)))
+                return process
+
+            launcher = PluginLauncher(launch, self._clock, self._network, connect_timeout_s=self._answer_timeout_s)
+            tools, failure = None, None
+            try:
+                async with open_trial_run(
+                    deployment,
+                    StartSpec(cage, config),
+                    launcher.launch,
+                    _refuse_request,
+                    mcp_timeout_s=self._answer_timeout_s,
+                    publish=publish,
+                    clock=self._clock,
+                    advice=grant_advice(deployment.manifest),
+                ) as trial:
+                    tools = await _count_tools(trial)
+            except CageUnavailable:
+                raise
+            except PaddockError as error:
+                failure = error
+            seen = await observers[0].finish() if observers else Observations()
+        return PassOutcome(cage, seen, tools, failure)
+
+
+async def _count_tools(trial: TrialRun) -> int:
+    """Perform the handshake and count what it offers.
+
+    Raises:
+        PaddockError: it does not answer.
+    """
+    await trial.handshake()
+    await trial.configure()
+    try:
+        definitions = await trial.definitions()
+    except (RpcError, PeerLost, TimeoutError) as error:
+        message = f"it did not say what it offers: {describe_error(error)}"
+        raise PluginError(message, code="plugin.crashed") from error
+    if definitions is None:
+        return len(trial.manifest.callables)
+    return sum(definition.kind == "tool" for definition in definitions)
+
+
+async def _refuse_request(request: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
+    """Refuse every request to the host: a trial must change nothing."""
+    del request, params
+    raise Denied(f"{method} is not served while the plugin is tried", code="trial.not_served")

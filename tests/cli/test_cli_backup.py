@@ -1,0 +1,211 @@
+"""`paddock backup` and `paddock restore`: a home in one file, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sqlite3
+import tarfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.commands import Paddock
+from fixtures.daemons import again_and_again, daemon
+from fixtures.packages import native, write_json
+from fixtures.parrot import parrot
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    """Every file of a home that a backup has to keep as it is, by its path."""
+    volatile = ("run", "cache", "logs", "fingerprints", "staging")
+    return {
+        str(path.relative_to(home)): path.read_bytes()
+        for path in home.rglob("*")
+        if path.is_file()
+        and not set(path.relative_to(home).parts) & set(volatile)
+        and not path.name.endswith((".lock", "-wal", "-shm", ".db", ".sqlite"))
+    }
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Paddock, Path], None, None]:
+    """A home with a plugin, a secret and a policy, and its backup."""
+    folder = tmp_path_factory.mktemp("kept")
+    paddock = Paddock(folder / "home")
+    paddock.quickly("plugin", "install", native(folder / "notes"), "--yes")
+    server = {"command": "weather", "env": {"WEATHER_KEY": "canary-4711"}}
+    paddock.quickly("import", write_json(folder / "mcp.json", {"mcpServers": {"weather": server}}), "--yes")
+    (paddock.home / "policies").mkdir()
+    (paddock.home / "policies" / "mine.cedar").write_text("// no rules of my own\n")
+    backup = folder / "backup.tar"
+    paddock.quickly("backup", backup)
+    yield paddock, backup
+
+
+def test_a_backup_holds_every_file_of_the_home_and_only_its_owner_can_read_it(kept: tuple[Paddock, Path]) -> None:
+    paddock, backup = kept
+    other = Paddock(backup.parent / "other")
+    said = other.quickly("restore", backup, "--json").json
+
+    assert backup.stat().st_mode & 0o777 == 0o600
+    assert contents(other.home) == contents(paddock.home)
+    assert (said["engine"], said["ledger"][0]["verdict"]) == ("sqlite", "sound")
+    assert other.listed() == paddock.listed()
+    assert other.quickly("secret", "list", "--json").json == paddock.quickly("secret", "list", "--json").json
+    assert not list(other.home.rglob("restoring-*")), "nothing of the work is left"
+
+
+def test_a_home_that_is_not_empty_is_restored_only_when_it_may_be_replaced_and_what_was_there_stays(
+    kept: tuple[Paddock, Path], tmp_path: Path
+) -> None:
+    _, backup = kept
+    mine = Paddock(tmp_path / "home")
+    mine.quickly("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
+    before = contents(mine.home)
+
+    assert mine.quickly("restore", backup, "--json", code=1).error["code"] == "backup.home_not_empty"
+    assert contents(mine.home) == before
+    said = mine.quickly("restore", backup, "--replace", "--json").json
+    assert list(mine.listed()) == ["notes", "weather"]
+    aside = [Path(path) for path in said["replaced"]]
+    assert any((path / "plugins" / "parrot").is_dir() for path in aside)
+    again = tmp_path / "again.tar"
+    mine.quickly("backup", again)
+    with tarfile.open(again) as tar:
+        assert not [name for name in tar.getnames() if "parrot" in name], "what was moved aside is no part of the home"
+
+
+def test_nothing_is_restored_beside_a_daemon_and_no_file_is_overwritten(
+    kept: tuple[Paddock, Path], tmp_path: Path
+) -> None:
+    _, backup = kept
+    busy = Paddock(tmp_path / "home")
+    with daemon(busy):
+        refused = busy("restore", backup, "--replace", "--json", code=1)
+        assert refused.error["code"] == "store.locked"
+    assert busy.quickly("backup", backup, "--json", code=1).error["code"] == "backup.exists"
+    inside = busy.home / "data" / "backup.tar"
+    assert busy.quickly("backup", inside, "--json", code=6).error["code"] == "backup.inside_home"
+    assert busy.quickly("restore", tmp_path / "absent", "--json", code=3).error["code"] == "backup.no_such_file"
+
+
+def rewritten(backup: Path, target: Path, change: Any) -> Path:
+    """A copy of a backup whose members went through `change`, which may leave out, alter or add."""
+    with tarfile.open(backup) as old, tarfile.open(target, "w") as new:
+        for member in old:
+            source = old.extractfile(member)
+            for changed, data in change(member, source.read() if source else b""):
+                changed.size = len(data)
+                new.addfile(changed, io.BytesIO(data))
+    return target
+
+
+def forged(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member
+
+
+def flipped(data: bytes) -> bytes:
+    return bytes([data[0] ^ 1]) + data[1:] if data else b"x"
+
+
+DAMAGES: dict[str, Any] = {
+    "a changed file": lambda m, d: [(m, flipped(d) if m.name == "config/local.toml" else d)],
+    "a changed package": lambda m, d: [(m, flipped(d) if "/packages/" in m.name else d)],
+    "a missing file": lambda m, d: [] if m.name.endswith("ledger.key") else [(m, d)],
+    "an added file": lambda m, d: [*([(forged("config/added"), b"x")] if m.name == "data/paddock.db" else []), (m, d)],
+    "no list": lambda m, d: [] if m.name == "paddock-backup.json" else [(m, d)],
+    "a path out of it": lambda m, d: [(forged("config/../../escaped"), b"x"), (m, d)],
+    "a path of another place": lambda m, d: [(forged("/tmp/escaped"), b"x"), (m, d)],
+    "a path through a link": lambda m, d: [
+        (forged("data/link", tarfile.SYMTYPE, "/tmp"), b""),
+        (forged("data/link/escaped"), b"x"),
+        (m, d),
+    ],
+    "a device": lambda m, d: [(forged("data/device", tarfile.FIFOTYPE), b""), (m, d)],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_backup_that_is_not_what_was_written_is_refused_and_the_home_stays_empty(
+    kept: tuple[Paddock, Path], tmp_path: Path, damage: str
+) -> None:
+    _, backup = kept
+    other = Paddock(tmp_path / "other")
+    broken = rewritten(backup, tmp_path / "broken.tar", DAMAGES[damage])
+
+    assert other.quickly("restore", broken, "--json", code=6).error["code"] == "backup.damaged"
+    assert contents(other.home) == {}
+    assert not (tmp_path / "escaped").exists() and not Path("/tmp/escaped").exists()
+
+
+def test_half_a_backup_and_what_is_none_are_refused(kept: tuple[Paddock, Path], tmp_path: Path) -> None:
+    _, backup = kept
+    other = Paddock(tmp_path / "other")
+    half = tmp_path / "half.tar"
+    half.write_bytes(backup.read_bytes()[: backup.stat().st_size // 2])
+    text = tmp_path / "text"
+    text.write_text("no backup at all")
+    for file in (half, text):
+        assert other.quickly("restore", file, "--json", code=6).error["code"] == "backup.damaged"
+    assert contents(other.home) == {}
+
+
+def test_a_ledger_that_was_changed_is_not_restored(kept: tuple[Paddock, Path], tmp_path: Path) -> None:
+    paddock, _ = kept
+    shutil.copytree(paddock.home, tmp_path / "home", ignore=shutil.ignore_patterns("run"))
+    forger = Paddock(tmp_path / "home")
+    with sqlite3.connect(forger.home / "data" / "paddock.db") as database:
+        database.execute("UPDATE ledger SET plugin = 'other' WHERE seq = 1")
+    forger.quickly("backup", tmp_path / "forged.tar")
+
+    other = Paddock(tmp_path / "other")
+    refused = other.quickly("restore", tmp_path / "forged.tar", "--json", code=1)
+    assert refused.error["code"] == "backup.ledger" and "tampered" in refused.error["message"]
+    assert contents(other.home) == {}
+
+
+@pytest.mark.slow
+def test_a_destroyed_home_comes_back_from_a_backup_that_was_made_while_calls_were_running(
+    tmp_path: Path,
+) -> None:
+    paddock = Paddock(tmp_path / "home")
+    paddock("plugin", "install", EXAMPLES / "native-notes", "--yes")
+    paddock("plugin", "enable", "native-notes")
+    backup = tmp_path / "backup.tar"
+    with daemon(paddock) as running:
+
+        def write() -> None:
+            running.ask("POST", "/plugins/native-notes/call/add_note", {"text": "kept"})
+
+        write()
+        with again_and_again(write):
+            paddock("backup", backup)
+    rows = paddock.quickly("ledger", "verify", "--json").json["chains"][0]["rows"]
+    shutil.rmtree(paddock.home)
+
+    said = paddock("restore", backup, "--json").json
+    assert 0 < said["ledger"][0]["rows"] <= rows
+    assert paddock.quickly("ledger", "verify", "--json").json["verdict"] == "sound"
+    assert paddock.listed()["native-notes"]["state"] == "enabled"
+    with daemon(paddock) as running:
+        answer = running.ask("POST", "/plugins/native-notes/call/list_notes", {})
+        assert answer.status == 200 and "kept" in json.dumps(answer.body)
+
+
+def test_a_backup_on_postgresql_says_what_is_kept_elsewhere(kept: tuple[Paddock, Path], tmp_path: Path) -> None:
+    paddock, _ = kept
+    shared = Paddock(paddock.home, store="postgresql://nobody@127.0.0.1:1/none")
+    said = shared.quickly("backup", tmp_path / "shared.tar", "--json")
+
+    assert said.json["engine"] == "postgresql"
+    assert "what is in PostgreSQL" in said.err and "pg_dump" in said.json["not_included"][0]
+    restored = Paddock(tmp_path / "other").quickly("restore", tmp_path / "shared.tar", "--json").json
+    assert (restored["ledger"], restored["not_included"]) == ([], said.json["not_included"])
