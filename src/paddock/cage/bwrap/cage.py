@@ -75,7 +75,7 @@ class BwrapCage:
         return listener
 
     def limit_inotify(self) -> None:
-        """See `CageHandle`. Bubblewrap cannot do it, and in the cage nobody may."""
+        """See `CageHandle`. Bubblewrap cannot do it, and no process in the cage has the right to."""
         assert self.plugin_pid is not None
         limit_in_user_namespace(self.plugin_pid, INOTIFY_LIMITS)
 

@@ -146,7 +146,7 @@ def _propose_named(path: str, where: str, use: str, context: LearningContext, le
             learned.object(f"{path}, named in {where}, is Paddock's own and is never shown to a plugin")
         return
     if path == _PRIVATE:
-        return  # whoever names it means scratch files, and those it has
+        return  # an argument that names it means scratch files, which every cage has
     kind = context.kind(path)
     if kind is None:
         _propose_new_file(path, where, context, learned)
@@ -290,7 +290,7 @@ def _propose_hosts(seen: Observations, context: LearningContext, learned: Learne
             _propose_host(attempt.host, attempt.port, context.named.where_host(attempt.host), "", learned)
     for attempt in seen.loopback:
         named = next((where for name in ("localhost", "127.0.0.1") if (where := context.named.where_host(name))), "")
-        warning = "" if named else "a program of this machine may listen there, and trust whoever connects"
+        warning = "" if named else "a program of this machine may listen there, and trust every client that connects"
         if attempt.port is not None:
             _propose_host("127.0.0.1", attempt.port, named, warning, learned)
 

@@ -20,13 +20,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Busy, HostError, NeedsConsent, NotFound, PaddockError
+from paddock.core.errors import Busy, HostError, NotFound, PaddockError
 from paddock.core.ids import PrincipalId, new_id
 from paddock.host.plugins.install_job import (
     InstallJob,
     InstallOutcome,
     InstallStage,
-    InstallStopped,
     InstallStopReason,
 )
 from paddock.manifest.permissions import check_grants_requested, requested_capabilities
@@ -34,6 +33,7 @@ from paddock.plugins.install.import_servers import resolve_server
 from paddock.plugins.install.plan import InstallPlan, PlanAction, apply_plan, check_same_plugin, make_plan
 from paddock.plugins.install.regrant import resolve_with_capabilities
 from paddock.plugins.install.request import InstallRequest, how_to_grant_more, resolve_request
+from paddock.plugins.install.resolution_cache import InstallStopped
 from paddock.plugins.install.resolve import resolve_package
 from paddock.plugins.manage.enable import missing_configuration
 from paddock.plugins.manage.remove import clean_up_interrupted
@@ -218,11 +218,11 @@ class InstallService:
                     ),
                     by=by,
                 )
-        except InstallStopped:
-            await thread.run(lambda _: _close_unanswered(staged))
+        except BaseException as error:
+            failure = error  # `error` is unbound when the block ends
+            await thread.run(lambda _: staged.__exit__(type(failure), failure, failure.__traceback__))
             raise
-        finally:
-            await thread.run(lambda _: staged.close())
+        await thread.run(lambda _: staged.close())
         job.succeed(outcome)
         if plan.action is not PlanAction.NOTHING:
             with suppress(PaddockError):  # the install is committed; the reconciler picks it up within seconds
@@ -258,12 +258,6 @@ def _prepare_plan(store: PluginStore, request: InstallRequest, job: InstallJob, 
         *how_to_grant_more(resolved.source, installed_as),
     )
     return make_plan(store, package, downgrade=request.downgrade)
-
-
-def _close_unanswered(staged: ExitStack) -> None:
-    """Remove the staged files. What a registry resolved stays for the command that consents to what was shown."""
-    with suppress(NeedsConsent), staged:
-        raise NeedsConsent("the installation was not answered")
 
 
 def _expected_outcome(store: PluginStore, plan: InstallPlan) -> InstallOutcome:

@@ -19,6 +19,7 @@ from paddock.core.ids import PrincipalId
 from paddock.host.identity.caller import require_interactive_person
 from paddock.plugins.install.consent import InstallConsent
 from paddock.plugins.install.plan import InstallPlan, PlanAction
+from paddock.plugins.install.resolution_cache import InstallStopped
 from paddock.plugins.package.extract import InstallProgress
 
 _PROGRESS_INTERVAL_S = 0.2  # minimum interval between two progress reports
@@ -44,10 +45,6 @@ class InstallStopReason(StrEnum):
     CANCELLED = "cancelled"
     EXPIRED = "expired"
     CLOSING = "closing"  # the host closes
-
-
-class InstallStopped(Exception):
-    """The job was stopped. Raised in the worker thread to leave it."""
 
 
 @dataclass(frozen=True, slots=True)

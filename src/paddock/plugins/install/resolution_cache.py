@@ -28,6 +28,10 @@ from paddock.plugins.store.store import PluginStore
 CACHE_TTL = timedelta(minutes=10)
 
 
+class InstallStopped(Exception):
+    """The install was stopped before a person consented."""
+
+
 @dataclass(slots=True)
 class CachedResolution:
     """The resolution of one package, found now or by the previous command."""
@@ -39,16 +43,14 @@ class CachedResolution:
 def open_cached_resolution(
     store: PluginStore, source: PackageSource, environ: Mapping[str, str]
 ) -> Generator[CachedResolution, None, None]:
-    """Load the resolution that the previous command showed. It is kept for the next one if this one cannot ask."""
+    """Load the resolution that the previous command showed. It is kept for the next one if nobody consents now."""
     file = store.data / "shown" / f"{_cache_key(source, environ)}.json"
     now = store.clock.now()
     cached = CachedResolution(_load(file, now))
     try:
         yield cached
-    except NeedsConsent as error:
-        if error.error_code == "consent_refused" or cached.resolution is None:
-            file.unlink(missing_ok=True)
-        else:
+    except (InstallStopped, NeedsConsent):
+        if cached.resolution is not None:
             _save(file, cached.resolution, now)
         raise
     except BaseException:
