@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.small_disks import SOURCE
 from paddock.cage.linux import child_pids, subtree_pids
 
 PATIENCE = 30.0  # seconds; for a machine that does much else
@@ -218,7 +219,9 @@ def descriptors(pid: int) -> int:
 
 
 def mounts(pid: int) -> int:
-    return len(Path(f"/proc/{pid}/mounts").read_text().splitlines())
+    # Without the disks of other tests, which come and go in the namespace that all of them share.
+    lines = Path(f"/proc/{pid}/mounts").read_text().splitlines()
+    return sum(not line.startswith(f"{SOURCE} ") for line in lines)
 
 
 def groups_of(warden: int) -> list[Path]:
