@@ -104,6 +104,7 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
                 receiver.hold.wait(PATIENCE)
             answer = receiver.answers.popleft() if receiver.answers else receiver.always
             status, more = answer if isinstance(answer, tuple) else (answer, {})
+            receiver.keep(Got(self.path, headers, body, right))  # before the answer: whoever has that may count this
             try:
                 self.send_response(status)
                 for name, value in {"Content-Length": "0", **more}.items():
@@ -111,7 +112,6 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
                 self.end_headers()
             except OSError:
                 pass  # whoever asked is gone
-            receiver.keep(Got(self.path, headers, body, right))
 
         def log_message(self, *_: Any) -> None: ...
 
