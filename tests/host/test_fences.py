@@ -17,7 +17,7 @@ from tests.host.test_web_services import UNASKED
 from fixtures.packages import write_file
 from paddock import Config, open_host
 from paddock.core.errors import PaddockError
-from paddock.gate.idempotency import records
+from paddock.gate.idempotency import record_queries, records
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState
 from paddock.queue import leases
@@ -112,7 +112,7 @@ def taken_for_dead(tx: Transaction) -> None:
 def resolved(tx: Transaction) -> None:
     """And what a person does then, who sees that nothing has happened."""
     taken_for_dead(tx)
-    for effect in records.list_in_state(tx, EffectState.IN_DOUBT):
+    for effect in record_queries.list_in_state(tx, EffectState.IN_DOUBT):
         records.mark_failed(tx, effect, now="2026-03-01T00:00:00+00:00", error={})
 
 

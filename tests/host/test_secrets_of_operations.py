@@ -19,7 +19,7 @@ from paddock.core.clock import SystemRandom
 from paddock.core.errors import CallerError, PaddockError
 from paddock.core.ids import PrincipalId, RequestId
 from paddock.core.secret import Secret
-from paddock.gate.idempotency.records import list_in_state
+from paddock.gate.idempotency.record_queries import list_in_state
 from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.host.secrets.keys import load_secret_keys

@@ -10,7 +10,7 @@ import orjson
 from tests.simulation.outside import PLUGIN, Act, Outside
 
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.idempotency import records
+from paddock.gate.idempotency import record_queries, records
 from paddock.gate.idempotency.records import EffectKey, IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState
 from paddock.ledger.chain.verify import verify_ledger
@@ -124,12 +124,12 @@ class Judge:
 
 
 def _rows(tx: Transaction) -> list[IdempotencyRecord]:
-    return [row for state in EffectState for row in records.list_in_state(tx, state)]
+    return [row for state in EffectState for row in record_queries.list_in_state(tx, state)]
 
 
 def in_doubt(tx: Transaction) -> list[IdempotencyRecord]:
     """What a person would look into."""
-    return records.list_in_state(tx, EffectState.IN_DOUBT)
+    return record_queries.list_in_state(tx, EffectState.IN_DOUBT)
 
 
 def waits_for_a_person(effect: IdempotencyRecord) -> bool:

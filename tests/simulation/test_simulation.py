@@ -110,7 +110,7 @@ def acts_before_it_records(supervisor: Supervisor, **parts: Any) -> Gate:
 
 def never_looks_back(supervisor: Supervisor, **parts: Any) -> Gate:
     gate = build_gate(supervisor, **parts)
-    parts["node"]._on_lease_ended.remove(gate.starter.effects.mark_abandoned)
+    parts["node"]._on_lease_ended.remove(gate.starter.effects.in_doubt.mark_abandoned)
     return gate
 
 

@@ -25,7 +25,7 @@ from paddock.core.ids import CallId, PluginName, Tenant
 from paddock.core.tasks import run_to_completion
 from paddock.gate.authorization import policy_snapshot
 from paddock.gate.catalogue.call_target import CallTarget
-from paddock.gate.effects.coordinator import recovery_job_type
+from paddock.gate.effects.in_doubt import recovery_job_type
 from paddock.gate.effects.poll_state import PollState
 from paddock.gate.effects.stored_context import restore_context
 from paddock.gate.gate import Gate

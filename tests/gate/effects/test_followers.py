@@ -20,8 +20,9 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
 from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.effects.poller import POLL_JOB, OperatorPoller
+from paddock.gate.effects.poller import OperatorPoller
 from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import POLL_JOB
 from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.plugins.manage.remove import uninstall
@@ -266,7 +267,7 @@ async def test_whoever_waits_goes_on_waiting_when_a_cancel_breaks_off_that_could
         made = call(host)
         await works.until("asked")
         full = full_at_the_end(host)
-        settling = host._gate.starter.effects._outcomes  # pyright: ignore[reportPrivateUsage]
+        settling = host._gate.starter.effects.outcomes  # pyright: ignore[reportPrivateUsage]
         slow = settling._database = Slow(full)  # pyright: ignore[reportPrivateUsage]
         await gone(asyncio.ensure_future(looks_of(host).cancel(DEFAULT_TENANT, works.effect().call)), slow)
         assert works.parked and waited_for(host) == 1

@@ -16,7 +16,7 @@ from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Conflict
-from paddock.gate.idempotency import records
+from paddock.gate.idempotency import record_queries, records
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.idempotency.retention import erase_people, erase_plugin, expire_results
 from paddock.gate.idempotency.states import EffectState, Resolution
@@ -139,11 +139,13 @@ def test_what_a_resolved_doubt_was_made_with_goes_with_its_result_and_with_its_m
 
     with open_direct(database_address) as database:
         database.write(lived)
-        assert [one.payload for one in database.read(lambda tx: records.list_resolved(tx, OF.tenant))] == [
+        assert [one.payload for one in database.read(lambda tx: record_queries.list_resolved(tx, OF.tenant))] == [
             {"to": "bob"}
         ] * 2
         database.write(lambda tx: expire_results(tx, before="2026-02-01", now=NOW))
-        assert [one.payload for one in database.read(lambda tx: records.list_resolved(tx, OF.tenant))] == [None] * 2
+        assert [one.payload for one in database.read(lambda tx: record_queries.list_resolved(tx, OF.tenant))] == [
+            None
+        ] * 2
 
         database.write(lambda tx: erase_people(tx, "default", ["user:ann"], NOW))
         database.write(lambda tx: not_happened(tx, "k3"))

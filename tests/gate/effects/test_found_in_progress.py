@@ -13,7 +13,7 @@ from tests.gate.effects.test_in_progress import SUCCEEDED, Works, call, failure
 
 from fixtures.daemons import eventually
 from fixtures.packages import write_file, write_json
-from paddock.gate.idempotency import records
+from paddock.gate.idempotency import record_queries
 from paddock.gate.idempotency.states import EffectState, Resolution
 from paddock.store.database import open_direct
 
@@ -77,7 +77,7 @@ async def test_it_is_followed_to_its_end_and_not_asked_from_the_beginning_each_t
 def is_searched(works: Works) -> bool:
     """Whether somebody is to find out what became of it."""
     with open_direct(works.home.path / "data" / "paddock.db") as database:
-        return database.read(lambda tx: records.recovery_schedule(tx, works.effect())) is not None
+        return database.read(lambda tx: record_queries.recovery_schedule(tx, works.effect())) is not None
 
 
 async def test_it_is_left_to_a_person_once_it_has_had_the_time_of_other_work(works: Works) -> None:

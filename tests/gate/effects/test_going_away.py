@@ -85,7 +85,7 @@ async def test_whoever_goes_away_while_the_start_is_written_leaves_a_key_that_is
 
 async def test_whoever_goes_away_while_the_end_is_written_finds_the_answer_under_the_key(office: Office) -> None:
     async with office.open() as host:
-        settling = host._gate.starter.effects._outcomes  # pyright: ignore[reportPrivateUsage]
+        settling = host._gate.starter.effects.outcomes  # pyright: ignore[reportPrivateUsage]
         slow = settling._database = Slow(settling._database)  # pyright: ignore[reportPrivateUsage]
         await gone(asyncio.ensure_future(note(host, what="a")), slow)
         left = recorded(office)

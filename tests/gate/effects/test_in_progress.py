@@ -22,7 +22,7 @@ from paddock import Config, open_host
 from paddock.core.errors import Conflict, PaddockError
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.effects.poll_state import MAX_POLL_DELAY_S, MIN_POLL_DELAY_S, poll_delay
-from paddock.gate.idempotency import records
+from paddock.gate.idempotency import record_queries, records
 from paddock.gate.idempotency.records import EffectKey, IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
@@ -109,7 +109,7 @@ class Works:
     def parked(self) -> bool:
         """Whether a call of it is in progress."""
         with open_direct(self.home.path / "data" / "paddock.db") as database:
-            return bool(database.read(lambda tx: records.list_parked(tx, 1)))
+            return bool(database.read(lambda tx: record_queries.list_parked(tx, 1)))
 
     def finish(self) -> None:
         (self.outside / "go").touch()

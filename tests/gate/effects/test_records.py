@@ -6,7 +6,7 @@ import pytest
 
 from paddock.core.errors import HostError
 from paddock.core.ids import CallId, Tenant
-from paddock.gate.idempotency import records
+from paddock.gate.idempotency import record_queries, records
 from paddock.gate.idempotency.fencing import is_current, next_fence
 from paddock.gate.idempotency.records import EffectKey, IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState, Resolution
@@ -127,10 +127,12 @@ def test_what_was_in_doubt_keeps_what_it_was_made_with_and_can_be_listed_once_it
     with open_direct(database_address) as database:
         first = database.write(started)
         database.write(lambda tx: records.mark_in_doubt(tx, first, error={"code": "host.lost"}))
-        (doubt,) = database.read(lambda tx: records.list_in_state(tx, EffectState.IN_DOUBT))
-        assert database.read(lambda tx: records.list_in_state(tx, EffectState.IN_DOUBT, tenant=OF.tenant)) == [doubt]
+        (doubt,) = database.read(lambda tx: record_queries.list_in_state(tx, EffectState.IN_DOUBT))
+        assert database.read(lambda tx: record_queries.list_in_state(tx, EffectState.IN_DOUBT, tenant=OF.tenant)) == [
+            doubt
+        ]
         assert not database.read(
-            lambda tx: records.list_in_state(tx, EffectState.IN_DOUBT, tenant=OF.tenant, after=doubt.call)
+            lambda tx: record_queries.list_in_state(tx, EffectState.IN_DOUBT, tenant=OF.tenant, after=doubt.call)
         )
         assert (doubt.payload, doubt.context, doubt.error) == (
             {"to": "bob"},
@@ -142,9 +144,9 @@ def test_what_was_in_doubt_keeps_what_it_was_made_with_and_can_be_listed_once_it
                 tx, doubt, now=NOW, result=b"{}", resolution=Resolution.HUMAN, resolved_by="user:ann"
             )
         )
-        (over,) = database.read(lambda tx: records.list_resolved(tx, OF.tenant))
-        assert not database.read(lambda tx: records.list_resolved(tx, OF.tenant, after=over.call))
-        assert not database.read(lambda tx: records.list_resolved(tx, Tenant("acme")))
+        (over,) = database.read(lambda tx: record_queries.list_resolved(tx, OF.tenant))
+        assert not database.read(lambda tx: record_queries.list_resolved(tx, OF.tenant, after=over.call))
+        assert not database.read(lambda tx: record_queries.list_resolved(tx, Tenant("acme")))
     assert (over.state, over.resolution, over.resolved_by) == (EffectState.SUCCEEDED, Resolution.HUMAN, "user:ann")
     assert (over.payload, over.context) == ({"to": "bob"}, None)
 

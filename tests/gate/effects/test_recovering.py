@@ -18,8 +18,8 @@ from paddock import Config, NoEffect, open_host
 from paddock.core.errors import Conflict, Denied, PaddockError
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.effects import outcomes
-from paddock.gate.effects.coordinator import recovery_job_type
-from paddock.gate.idempotency import records
+from paddock.gate.effects.in_doubt import HOST_LOST_MESSAGE, recovery_job_type
+from paddock.gate.idempotency import record_queries, records
 from paddock.gate.idempotency.records import RECOVER_JOB, EffectKey
 from paddock.gate.idempotency.states import EffectState
 from paddock.host import host as a_host
@@ -157,9 +157,7 @@ async def test_a_call_that_is_cut_off_because_its_host_goes_down_was_cancelled_b
         await stuck.begun.wait()
     async with with_plugin(office, functions, recovery="native_key") as host:
         assert await known(host) == {"done": 2}
-    assert [entry.data["reason"] for entry in office.ledger() if entry.type == "effect.in_doubt"] == [
-        outcomes.HOST_LOST_MESSAGE
-    ]
+    assert [entry.data["reason"] for entry in office.ledger() if entry.type == "effect.in_doubt"] == [HOST_LOST_MESSAGE]
 
 
 async def test_a_call_that_the_rules_forbid_by_now_is_not_made_again_and_waits_for_a_person(tmp_path: Path) -> None:
@@ -178,7 +176,7 @@ async def test_a_call_that_the_rules_forbid_by_now_is_not_made_again_and_waits_f
             await count(host)
     assert office.done == ["count"]
     with open_direct(office.home / "data" / "paddock.db") as database:
-        (doubted,) = database.read(lambda tx: records.list_in_state(tx, EffectState.IN_DOUBT))
+        (doubted,) = database.read(lambda tx: record_queries.list_in_state(tx, EffectState.IN_DOUBT))
     assert doubted.effect_key.callable == "count"
 
 
@@ -254,7 +252,7 @@ async def test_all_that_nobody_looks_at_any_more_is_looked_at_again_as_far_as_th
         with open_direct(office.home / "data" / "paddock.db") as database:
             database.write(lambda tx: [lost(tx, str(number), "probe") for number in range(1_001)])
 
-        await host._gate.starter.effects.schedule_recoveries()  # pyright: ignore[reportPrivateUsage]
+        await host._gate.starter.effects.in_doubt.schedule_recoveries()  # pyright: ignore[reportPrivateUsage]
 
     assert left(office) == min(room, 1_001)
 
@@ -264,8 +262,8 @@ def test_what_is_in_doubt_and_in_nobodys_hands_is_found_on_both_engines(database
     now = datetime.now(UTC)
     with open_direct(database_address) as database:
         database.write(lambda tx: lost(tx, "1", recovery))
-        found = database.read(records.in_doubt_unscheduled)
+        found = database.read(record_queries.in_doubt_unscheduled)
         assert [effect.call for effect in found] == ([] if recovery == "none" else ["call_1"])
         kinds = {recovery_job_type(effect) for effect in found}
         database.write(lambda tx: [queue.enqueue(tx, "acme", kind, "call_1", due=now, now=now) for kind in kinds])
-        assert database.read(records.in_doubt_unscheduled) == []
+        assert database.read(record_queries.in_doubt_unscheduled) == []

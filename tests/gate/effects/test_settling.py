@@ -49,7 +49,7 @@ def database_of(host: Host) -> Database:
 
 def full_at_the_end(host: Host) -> Full:
     """From here on no end of a call can be recorded."""
-    settling = host._gate.starter.effects._outcomes  # pyright: ignore[reportPrivateUsage]
+    settling = host._gate.starter.effects.outcomes  # pyright: ignore[reportPrivateUsage]
     full = settling._database = Full(settling._database)  # pyright: ignore[reportPrivateUsage]
     return full
 

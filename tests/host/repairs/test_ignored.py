@@ -11,7 +11,7 @@ from paddock.core.errors import NotFound
 from paddock.core.events.event import Event
 from paddock.core.ids import DEFAULT_TENANT, CallId, PrincipalId, Tenant
 from paddock.gate.idempotency import records
-from paddock.gate.idempotency.manual_resolution import count_in_doubt
+from paddock.gate.idempotency.record_queries import count_in_doubt
 from paddock.gate.idempotency.records import RECOVER_JOB, EffectKey
 from paddock.host.repairs.ignore_list import delete_ignored, ignore_repair, read_ignored, unignore_repair
 from paddock.host.repairs.repair import Repair, Severity

@@ -301,7 +301,7 @@ class CallRegistry:
     async def drain(self, seconds: float) -> None:
         """Refuse new calls, wait this long for the running ones, then cancel them."""
         self._closed = True
-        self._gate.starter.effects.begin_shutdown()
+        self._gate.starter.effects.outcomes.begin_shutdown()
         waiting = [handle for handle in self._calls.values() if handle.status == "running"]
         for handle in self._calls.values():
             if handle.status == "in_progress":

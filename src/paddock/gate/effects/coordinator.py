@@ -7,26 +7,22 @@ outcome is recorded in another, before the caller gets it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
-from itertools import groupby
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import orjson
 
-from paddock.approvals.model import OPEN_STATES
-from paddock.approvals.model import ApprovalState as Asked
+from paddock.approvals.model import OPEN_STATES, ApprovalState
 from paddock.approvals.service import Approvals
 from paddock.core.clock import Clock
-from paddock.core.errors import Busy, NeedsApproval, PaddockError, StoreUnavailable
-from paddock.core.events.calls import EffectInDoubt
-from paddock.core.events.event import Event
+from paddock.core.errors import NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
 from paddock.core.tasks import run_to_completion
 from paddock.gate.effects.approval_preview import approval_required_error
-from paddock.gate.effects.outcomes import HOST_LOST_ERROR, HOST_LOST_MESSAGE, OutcomeRecorder
+from paddock.gate.effects.in_doubt import InDoubtEffects
+from paddock.gate.effects.outcomes import OutcomeRecorder
 from paddock.gate.effects.stored_context import dump_context
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.errors import (
@@ -47,12 +43,9 @@ from paddock.gate.idempotency.key_verdict import (
     key_conflict,
     key_verdict,
 )
-from paddock.gate.idempotency.manual_resolution import require_in_doubt
-from paddock.gate.idempotency.records import RECOVER_JOB, EffectKey, IdempotencyRecord
+from paddock.gate.idempotency.records import EffectKey, IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState
 from paddock.gate.invocation import Invocation
-from paddock.ledger.entry import EventSource
-from paddock.queue import queue
 from paddock.queue.leases import NodeRun, require_lease
 from paddock.queue.node import Node
 from paddock.store.database import Database, Transaction
@@ -70,9 +63,6 @@ class OutcomeWaiter(Protocol):
     async def wait_until_resolved(self, effect: IdempotencyRecord) -> bool:
         """Wait a while for an effect in doubt to be resolved; returns whether it is."""
         ...
-
-
-RecordAll: TypeAlias = Callable[[Transaction, Sequence[tuple[Tenant, CallId, Event]]], None]
 
 
 @dataclass(slots=True)
@@ -102,17 +92,15 @@ class KeyAlreadyClaimed(Exception):
 
 
 class EffectCoordinator:
-    """Claims keys for the calls of this host, and records their outcomes.
+    """Claims keys for the calls of this host, and settles their effects.
 
     Args:
         database: Holds the idempotency records.
         approvals: Tells whether a call still waits for a person.
         clock: The time.
         node: Which run of which host this is.
-        record_in: Writes the ledger entry of a call's end, within a transaction.
-        record_all: Writes the ledger entries of many calls, within a transaction.
-        on_succeeded: Called with each effect whose success is on disk.
-        on_in_doubt: Called when the recovery of an effect was enqueued; wakes the worker.
+        outcomes: Records the outcomes of started calls.
+        in_doubt: Marks effects whose outcome is unknown, and schedules their recovery.
     """
 
     def __init__(
@@ -121,33 +109,16 @@ class EffectCoordinator:
         approvals: Approvals,
         clock: Clock,
         node: Node,
-        record_in: Callable[[Transaction, Invocation, EventSource], None],
-        record_all: RecordAll,
-        *,
-        on_succeeded: Callable[[IdempotencyRecord], None] = lambda _effect: None,
-        on_in_doubt: Callable[[], None] = lambda: None,
+        outcomes: OutcomeRecorder,
+        in_doubt: InDoubtEffects,
     ) -> None:
         self._database = database
         self._approvals = approvals
         self._clock = clock
         self._node = node
-        self._record_all = record_all
-        self._on_succeeded = on_succeeded
-        self._on_in_doubt = on_in_doubt
+        self.outcomes = outcomes
+        self.in_doubt = in_doubt
         self._active: dict[EffectKey, _ActiveKey] = {}
-        self._shutting_down = False
-        self._outcomes = OutcomeRecorder(
-            database,
-            clock,
-            record_in,
-            self._mark_in_doubt,
-            self._on_recorded,
-            is_shutting_down=lambda: self._shutting_down,
-        )
-
-    def begin_shutdown(self) -> None:
-        """Note that the host shuts down: a call that is interrupted from now on was not cancelled by a caller."""
-        self._shutting_down = True
 
     async def claim(self, invocation: Invocation, outcomes: OutcomeWaiter) -> ReplayedResult | None:
         """Hold the key for a call, or give the result of the earlier call that had it; waits while that is in flight.
@@ -167,9 +138,8 @@ class EffectCoordinator:
                 continue  # another call of this host was quicker
             if known is not None and known.state is EffectState.AWAITING_APPROVAL:
                 if known.call == invocation.call_id:
-                    return self._hold_key(
-                        of, invocation, known
-                    )  # it goes on with a person's yes, who may have edited it
+                    # It goes on with the yes of a person, who may have edited it: its hash may differ from the key's.
+                    return self._hold_key(of, invocation, known)
                 if await self._release_if_declined(known, invocation):
                     continue
             match key_verdict(
@@ -254,39 +224,11 @@ class EffectCoordinator:
 
     async def record_outcome(self, invocation: Invocation, result: Any, error: BaseException | None) -> EffectState:
         """Record the outcome of a call that had started. See `OutcomeRecorder.record`."""
-        state = await self._outcomes.record(invocation, result, error)
+        state = await self.outcomes.record(invocation, result, error)
         mine = self._active.get(effect_key_of(invocation))
         if mine is not None and state is EffectState.FAILED_NO_EFFECT and isinstance(error, PaddockError):
             mine.failure = error
         return state
-
-    def has_unrecorded_outcome(self, call: CallId) -> bool:
-        """Whether the outcome of a call is known and not recorded yet."""
-        return self._outcomes.has_unrecorded_outcome(call)
-
-    async def retry_unrecorded(self) -> None:
-        """Record outcomes that could not be recorded at their time. See `OutcomeRecorder.retry_unrecorded`."""
-        await self._outcomes.retry_unrecorded()
-
-    def _on_recorded(self, effect: IdempotencyRecord, state: EffectState) -> None:
-        if state is EffectState.SUCCEEDED:
-            self._on_succeeded(effect)
-        elif state is EffectState.IN_DOUBT:
-            self._on_in_doubt()
-
-    def mark_abandoned(self, tx: Transaction, holder: NodeRun) -> None:
-        """Mark the effects in doubt that a run of a host had started and is gone with."""
-        lost = records.mark_in_doubt_for(tx, holder, error=HOST_LOST_ERROR)
-        self._schedule_recovery_of_all(tx, [effect for effect in lost if effect.recovery != "none"])
-        self._record_all(tx, [(effect.effect_key.tenant, effect.call, _in_doubt_event(effect)) for effect in lost])
-
-    def mark_in_doubt(self, tx: Transaction, effect: IdempotencyRecord, error: Mapping[str, Any]) -> None:
-        """Mark an effect in doubt whose call nobody makes any more, within a transaction."""
-        self._mark_in_doubt(tx, effect, error, timedelta())
-        told = EffectInDoubt(
-            effect.effect_key.plugin, effect.effect_key.callable, str(error["message"]), effect.recovery
-        )
-        self._record_all(tx, [(effect.effect_key.tenant, effect.call, told)])
 
     def undo_start(self, tx: Transaction, tenant: Tenant, call: CallId, error: Mapping[str, Any]) -> None:
         """Release the key of a call that is recorded as started and was never sent."""
@@ -312,58 +254,6 @@ class EffectCoordinator:
         if mine is not None and mine.call == invocation.call_id:
             del self._active[effect_key_of(invocation)]
             mine.over.set()
-
-    async def schedule_recoveries(self) -> None:
-        """Enqueue the recovery of effects in doubt again, where it was given up or the queue was full."""
-        while left := await self._database.read(records.in_doubt_unscheduled):  # some at a time
-            if not await self._database.write(lambda tx, left=left: self._schedule_recovery_of_all(tx, left)):
-                return  # there is no room again
-
-    async def recover_now(self, tenant: Tenant, call: str) -> bool:
-        """Recover an effect in doubt at once; False where only a person can resolve it, or a worker is at it already.
-
-        Raises:
-            NotFound: there is no such effect.
-            Conflict: it is not in doubt.
-            Busy: `queue.full`, too much waits to be done.
-        """
-
-        def unit(tx: Transaction) -> bool:
-            effect, now = require_in_doubt(tx, tenant, call), self._clock.now()
-            if effect.recovery == "none":
-                return False
-            kind = recovery_job_type(effect)
-            return queue.enqueue(tx, tenant, kind, call, due=now, now=now) or queue.expedite(
-                tx, tenant, kind, call, now=now
-            )
-
-        begun = await self._database.write(unit)
-        if begun:
-            self._on_in_doubt()
-        return begun
-
-    def _mark_in_doubt(
-        self, tx: Transaction, effect: IdempotencyRecord, error: Mapping[str, Any], wait: timedelta
-    ) -> None:
-        """Mark an effect in doubt, and enqueue its recovery where the plugin declares how."""
-        records.mark_in_doubt(tx, effect, error=error)
-        if effect.recovery != "none":
-            self._schedule_recovery(tx, effect, wait)
-
-    def _schedule_recovery(self, tx: Transaction, effect: IdempotencyRecord, wait: timedelta = timedelta()) -> None:
-        now = self._clock.now()
-        with suppress(Busy):  # then at the next start, or a person does
-            queue.enqueue(tx, effect.effect_key.tenant, recovery_job_type(effect), effect.call, due=now + wait, now=now)
-
-    def _schedule_recovery_of_all(self, tx: Transaction, effects: Sequence[IdempotencyRecord]) -> int:
-        """Enqueue the recovery of these; returns for how many the queue had room."""
-        now, found = self._clock.now(), sorted(effects, key=lambda effect: effect.effect_key.tenant)
-        return sum(
-            queue.enqueue_many(
-                tx, tenant, [(recovery_job_type(effect), effect.call) for effect in some], due=now, now=now
-            )
-            for tenant, some in groupby(found, key=lambda effect: effect.effect_key.tenant)
-        )
 
     def _claim_record(
         self, tx: Transaction, invocation: Invocation, here: NodeRun, now: str, start: records.StoredCall | None = None
@@ -392,9 +282,9 @@ class EffectCoordinator:
         """
         _require_same_call(known.effect_key, known.call, known.principal, known.payload_hash, invocation)
         approval = await self._approvals.latest_for_call(known.effect_key.tenant, known.call)
-        if approval is not None and approval.state is Asked.PENDING:
+        if approval is not None and approval.state is ApprovalState.PENDING:
             raise approval_required_error(approval, invocation.target)
-        if approval is not None and approval.state in (*OPEN_STATES, Asked.CONSUMED):
+        if approval is not None and approval.state in (*OPEN_STATES, ApprovalState.CONSUMED):
             return False  # it is about to be made
         return await self._database.write(lambda tx: records.release_claim(tx, known))
 
@@ -435,20 +325,6 @@ def effect_key_of(invocation: Invocation) -> EffectKey:
         invocation.target.spec.name,
         invocation.context.idempotency_key or invocation.call_id,
     )
-
-
-def recovery_job_type(effect: IdempotencyRecord) -> str:
-    """The job type that recovers an effect. An atomic one is recovered by the node that has its plugin's files."""
-    return recovery_job_type_at(effect.holder.node) if effect.recovery == "atomic" else RECOVER_JOB
-
-
-def recovery_job_type_at(node: str) -> str:
-    """The recovery job type that only this node runs."""
-    return f"{RECOVER_JOB}:{node}"
-
-
-def _in_doubt_event(effect: IdempotencyRecord) -> EffectInDoubt:
-    return EffectInDoubt(effect.effect_key.plugin, effect.effect_key.callable, HOST_LOST_MESSAGE, effect.recovery)
 
 
 def _require_same_call(

@@ -30,11 +30,11 @@ from paddock.core.ids import CallId, Tenant
 from paddock.core.tasks import run_to_completion
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.effects.poll_state import MAX_POLLS, CallProgressJson, PollState, poll_delay, progress_timeout_error
-from paddock.gate.effects.poller import POLL_JOB, OperatorPoller
+from paddock.gate.effects.poller import OperatorPoller
 from paddock.gate.effects.stored_context import restore_context
-from paddock.gate.idempotency import records
+from paddock.gate.idempotency import record_queries, records
 from paddock.gate.idempotency.errors import in_doubt_error, result_expired_error
-from paddock.gate.idempotency.records import IdempotencyRecord
+from paddock.gate.idempotency.records import POLL_JOB, IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState
 from paddock.gate.invocation import Invocation
 from paddock.gate.ports import CallListener
@@ -186,7 +186,7 @@ class LongRunningCalls:
     async def list_parked(self, limit: int) -> list[tuple[IdempotencyRecord, CallTarget, CallContext]]:
         """The calls in progress whose plugins and callers exist."""
         found: list[tuple[IdempotencyRecord, CallTarget, CallContext]] = []
-        for effect in await self._database.read(lambda tx: records.list_parked(tx, limit)):
+        for effect in await self._database.read(lambda tx: record_queries.list_parked(tx, limit)):
             try:
                 target = self.poller.find_target(effect)
                 context = await restore_context(effect, self._database, self._clock.now())
@@ -198,7 +198,7 @@ class LongRunningCalls:
 
     async def reschedule_parked(self) -> None:
         """Enqueue parked calls that have no job any more."""
-        left, now = await self._database.read(records.parked_unscheduled), self._clock.now()
+        left, now = await self._database.read(record_queries.parked_unscheduled), self._clock.now()
 
         def unit(tx: Transaction) -> None:
             for effect in left:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 
@@ -22,6 +22,7 @@ from paddock.core.events.calls import CallEnded, EffectInDoubt
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId
 from paddock.gate.effects.failure_outcome import IN_DOUBT_REASONS, failure_point, failure_state
+from paddock.gate.effects.in_doubt import HOST_LOST_ERROR, HOST_LOST_MESSAGE, InDoubtEffects
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.errors import superseded_error, unrecorded_error, with_unknown_outcome
 from paddock.gate.idempotency.records import STALE_CODE, IdempotencyRecord
@@ -32,11 +33,7 @@ from paddock.store.database import Database, Transaction
 
 _log = logging.getLogger("paddock.gate")
 
-HOST_LOST_MESSAGE = "the host that made it is gone"
-HOST_LOST_ERROR = {"code": "host.lost", "message": HOST_LOST_MESSAGE}
 _STOP_GRACE = timedelta(seconds=10)  # until a plugin that was told to stop has stopped or was killed
-
-MarkInDoubt: TypeAlias = Callable[[Transaction, IdempotencyRecord, Mapping[str, Any], timedelta], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,9 +82,8 @@ class OutcomeRecorder:
         database: Holds the records and the ledger.
         clock: Tells the end time.
         record_in: Writes a ledger entry of a call within a transaction.
-        mark_in_doubt: Marks an effect as in doubt and schedules its recovery after a delay.
-        on_recorded: Called with each effect whose outcome is on disk, and its new state.
-        is_shutting_down: Whether this host shuts down: a call interrupted then was not cancelled by a caller.
+        in_doubt: Marks an effect as in doubt and schedules its recovery.
+        on_succeeded: Called with each effect whose success is on disk.
     """
 
     def __init__(
@@ -95,18 +91,21 @@ class OutcomeRecorder:
         database: Database,
         clock: Clock,
         record_in: Callable[[Transaction, Invocation, EventSource], None],
-        mark_in_doubt: MarkInDoubt,
-        on_recorded: Callable[[IdempotencyRecord, EffectState], None],
-        is_shutting_down: Callable[[], bool],
+        in_doubt: InDoubtEffects,
+        on_succeeded: Callable[[IdempotencyRecord], None],
     ) -> None:
         self._database = database
         self._clock = clock
         self._record_in = record_in
-        self._mark_in_doubt = mark_in_doubt
-        self._on_recorded = on_recorded
-        self._is_shutting_down = is_shutting_down
+        self._in_doubt = in_doubt
+        self._on_succeeded = on_succeeded
+        self._shutting_down = False
         self._unrecorded: list[_OutcomeToRecord] = []
         self._retry_lock = asyncio.Lock()  # otherwise a superseded outcome would be recorded twice
+
+    def begin_shutdown(self) -> None:
+        """Note that the host shuts down: a call that is interrupted from now on was not cancelled by a caller."""
+        self._shutting_down = True
 
     async def record(self, invocation: Invocation, result: Any, error: BaseException | None) -> EffectState:
         """Record the outcome of a started call and return the state of its effect.
@@ -163,7 +162,7 @@ class OutcomeRecorder:
             raise HostError("a call without a record ended", code=STALE_CODE)
         effect = invocation.effect
         state, wait, entries = EffectState.SUCCEEDED, timedelta(), list[Event]()
-        interrupted = isinstance(error, asyncio.CancelledError) and self._is_shutting_down()
+        interrupted = isinstance(error, asyncio.CancelledError) and self._shutting_down
         if error is not None:
             state = failure_state(invocation, error)
         if error is not None and state is EffectState.IN_DOUBT:
@@ -187,8 +186,10 @@ class OutcomeRecorder:
     async def _write_and_notify(self, outcome: _OutcomeToRecord) -> bool:
         """Write an outcome and notify; False if the outcome of this host no longer counts."""
         accepted = await self._database.write(lambda tx: self._write(tx, outcome))
-        if accepted:
-            self._on_recorded(outcome.effect, outcome.state)
+        if accepted and outcome.state is EffectState.SUCCEEDED:
+            self._on_succeeded(outcome.effect)
+        elif accepted and outcome.state is EffectState.IN_DOUBT:
+            self._in_doubt.wake_worker()
         return accepted
 
     def _write(self, tx: Transaction, outcome: _OutcomeToRecord) -> bool:
@@ -199,7 +200,7 @@ class OutcomeRecorder:
                 case EffectState.FAILED_NO_EFFECT:
                     records.mark_failed(tx, outcome.effect, now=outcome.at, error=outcome.error)
                 case _:
-                    self._mark_in_doubt(tx, outcome.effect, outcome.error, outcome.wait)
+                    self._in_doubt.mark(tx, outcome.effect, outcome.error, outcome.wait)
         except HostError as stale:
             if stale.error_code != STALE_CODE:
                 raise

@@ -25,7 +25,7 @@ from paddock.gate.effects.poll_state import DEFAULT_MAX_PROGRESS_S, PollState, p
 from paddock.gate.effects.stored_context import restore_context
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.errors import with_unknown_outcome
-from paddock.gate.idempotency.records import IdempotencyRecord
+from paddock.gate.idempotency.records import POLL_JOB, IdempotencyRecord
 from paddock.gate.idempotency.states import FINAL_STATES, EffectState
 from paddock.gate.invocation import CallCancelled, Invocation
 from paddock.plugins.dialects.envelope import InProgress, OutputInvalid
@@ -91,7 +91,6 @@ class CompletionWaiters:
             wait.over.set()
 
 
-POLL_JOB = "effect.follow"  # the job type that polls an operator
 _RECORD_RETRY_DELAY = timedelta(seconds=5)
 
 _log = logging.getLogger("paddock.gate")
@@ -150,7 +149,7 @@ class OperatorPoller:
             HostError: `queue.stale`, another worker has taken the job.
         """
         call = CallId(work.key)
-        if self._effects.has_unrecorded_outcome(call):  # its fence stays: that end bears it
+        if self._effects.outcomes.has_unrecorded_outcome(call):  # its fence stays: that end bears it
             return RescheduleAt(self._clock.now() + _RECORD_RETRY_DELAY)
         effect = await self._database.write(lambda tx: _claim_parked(tx, work))
         if effect is None:
@@ -166,7 +165,8 @@ class OperatorPoller:
         """Mark a call in doubt whose job was given up, since host after host died over it; within a transaction."""
         effect = records.find_by_call(tx, work.tenant, work.key)
         if effect is not None and effect.parked:
-            self._effects.mark_in_doubt(tx, effect, {"code": code, "message": "nobody could ask its plugin about it"})
+            error = {"code": code, "message": "its plugin could not be asked whether it is done"}
+            self._effects.in_doubt.mark_and_record(tx, effect, error)
 
     async def cancel(self, tenant: Tenant, call: CallId) -> bool:
         """Stop polling. The operator cannot be told, so the outcome of the call is unknown from here on.
@@ -177,8 +177,8 @@ class OperatorPoller:
         Raises:
             StoreUnavailable: it cannot be recorded now.
         """
-        if self._effects.has_unrecorded_outcome(call):
-            await self._effects.retry_unrecorded()
+        if self._effects.outcomes.has_unrecorded_outcome(call):
+            await self._effects.outcomes.retry_unrecorded()
         known = await self._database.read(lambda tx: records.find_by_call(tx, tenant, call))
         if known is None or not known.parked:
             return known is not None and known.state in (*FINAL_STATES, EffectState.IN_DOUBT)
@@ -243,7 +243,7 @@ class OperatorPoller:
         if invocation is None:  # its plugin or its caller is gone, and with them the facts for its entry
             said = error if isinstance(error, PaddockError) else CallCancelled("the call was cancelled")
             lost = {"code": said.error_code, "message": said.message}
-            await self._database.write(lambda tx: self._effects.mark_in_doubt(tx, effect, lost))
+            await self._database.write(lambda tx: self._effects.in_doubt.mark_and_record(tx, effect, lost))
             self.waiters.complete(effect.call)
             return
         invocation.effect = effect

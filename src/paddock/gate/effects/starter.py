@@ -219,7 +219,7 @@ class CallStarter:
         Raises:
             StoreUnavailable: they still cannot be written.
         """
-        await self.effects.retry_unrecorded()
+        await self.effects.outcomes.retry_unrecorded()
         await self.cleanups.retry_due()
 
     async def needs_another_person(self, tenant: Tenant, asked: Ask) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import orjson
 
@@ -16,7 +16,7 @@ from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.core.schema_annotations import DateTime
 from paddock.gate.idempotency import records
-from paddock.gate.idempotency.records import RECOVER_JOB, IdempotencyRecord
+from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState, Resolution
 from paddock.store.transaction import Transaction
 
@@ -148,34 +148,3 @@ def record_json(effect: IdempotencyRecord) -> EffectJson:
         "resolved_by": effect.resolved_by,
         "result": None if effect.result is None else orjson.loads(effect.result),
     }
-
-
-class InDoubtCount(NamedTuple):
-    """Number of effects in doubt.
-
-    Attributes:
-        total: All of them.
-        waiting: Those that no host recovers automatically.
-        latest: The latest call among the waiting ones; empty if there is none.
-    """
-
-    total: int = 0
-    waiting: int = 0
-    latest: str = ""
-
-
-_RECOVERY_SCHEDULED_SQL = (
-    "recovery <> 'none' AND EXISTS (SELECT 1 FROM queue WHERE queue.tenant = effects.tenant "  # noqa: S608
-    f"AND queue.key = effects.call AND queue.kind IN ('{RECOVER_JOB}', '{RECOVER_JOB}:' || effects.node))"
-)
-
-
-def count_in_doubt(tx: Transaction, tenant: Tenant) -> InDoubtCount:
-    """Count a tenant's effects in doubt, using an index of unfinished effects only."""
-    row = tx.one(
-        f"SELECT COUNT(*) AS total, SUM(CASE WHEN {_RECOVERY_SCHEDULED_SQL} THEN 0 ELSE 1 END) AS waiting, "  # noqa: S608
-        f"MAX(CASE WHEN {_RECOVERY_SCHEDULED_SQL} THEN '' ELSE call END) AS latest "
-        "FROM effects WHERE state = ? AND tenant = ?",
-        (EffectState.IN_DOUBT, tenant),
-    )
-    return InDoubtCount(row["total"], row["waiting"], row["latest"]) if row and row["total"] else InDoubtCount()

@@ -1,4 +1,4 @@
-"""Idempotency records, one row for each key: queries and state transitions within a transaction.
+"""Idempotency records, one row for each key: lookups and state transitions within a transaction.
 
 Every update names the state and the fence that it expects. If the row has another state or fence, somebody else changed
 it first, and the update changes nothing.
@@ -23,6 +23,9 @@ from paddock.store.transaction import Row, Transaction
 
 RECOVER_JOB = "effect.recover"
 """Queue job kind that recovers an effect in doubt."""
+
+POLL_JOB = "effect.follow"
+"""Queue job kind that polls the operator of a parked effect."""
 
 STALE_CODE = "effect.stale"
 """Error code for an update that comes too late: the record has changed meanwhile."""
@@ -80,92 +83,25 @@ class IdempotencyRecord:
         return KeyRecord(self.state, self.payload_hash, self.forgotten_at is not None, self.principal)
 
 
-class RecoverySchedule(NamedTuple):
-    """Recovery of an effect in doubt: number of tries, last error, and time of the next try."""
-
-    tries: int
-    last_error: str | None  # an error code
-    next_at: str
-    now: bool  # a node is running it
-
-
 _COLUMNS = (
     "tenant, plugin, callable, key, call, state, fence, payload_hash, node, epoch, recovery, claimed_at, started_at, "
     "ended_at, principal, payload, context, result, error, resolution, resolved_by, forgotten_at"
 )
-_SELECT = f"SELECT {_COLUMNS} FROM effects"
+SELECT_RECORD = f"SELECT {_COLUMNS} FROM effects"
 KEY_WHERE = "tenant = ? AND plugin = ? AND callable = ? AND key = ?"  # an `EffectKey`
 _COMPOSITE_COLUMNS = frozenset(EffectKey._fields + NodeRun._fields)
 
 
 def find(tx: Transaction, effect_key: EffectKey) -> IdempotencyRecord | None:
     """Find the record of a key."""
-    row = tx.one(f"{_SELECT} WHERE {KEY_WHERE}", effect_key)
-    return None if row is None else _from_row(row)
+    row = tx.one(f"{SELECT_RECORD} WHERE {KEY_WHERE}", effect_key)
+    return None if row is None else record_from_row(row)
 
 
 def find_by_call(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRecord | None:
     """Find the record of a call."""
-    row = tx.one(f"{_SELECT} WHERE tenant = ? AND call = ?", (tenant, call))
-    return None if row is None else _from_row(row)
-
-
-def list_in_state(
-    tx: Transaction, state: EffectState, *, tenant: Tenant | None = None, after: str | None = None, limit: int = 1000
-) -> list[IdempotencyRecord]:
-    """List records in a state, oldest first; of all tenants, or of one tenant and then optionally after a call."""
-    where, values = ["state = ?"], [state.value]
-    if tenant is not None:
-        where.append("tenant = ?")
-        values.append(tenant)
-        if after is not None:
-            where.append("(claimed_at, call) > (SELECT claimed_at, call FROM effects WHERE tenant = ? AND call = ?)")
-            values += [tenant, after]
-    rows = tx.all(f"{_SELECT} WHERE {' AND '.join(where)} ORDER BY claimed_at, call LIMIT ?", (*values, limit))
-    return [_from_row(row) for row in rows]
-
-
-def list_resolved(
-    tx: Transaction, tenant: Tenant, *, after: str | None = None, limit: int = 1000
-) -> list[IdempotencyRecord]:
-    """List a tenant's records that were in doubt and are resolved, latest first, optionally after a call."""
-    where, values = "tenant = ? AND resolution IS NOT NULL", [tenant]
-    if after is not None:
-        where += " AND (claimed_at, call) < (SELECT claimed_at, call FROM effects WHERE tenant = ? AND call = ?)"
-        values += [tenant, after]
-    rows = tx.all(f"{_SELECT} WHERE {where} ORDER BY claimed_at DESC, call DESC LIMIT ?", (*values, limit))
-    return [_from_row(row) for row in rows]
-
-
-def count_in_doubt_by_tenant(tx: Transaction) -> dict[Tenant, int]:
-    """Count effects in doubt for each tenant that has any."""
-    rows = tx.all(
-        "SELECT tenant, COUNT(*) AS count FROM effects WHERE state = ? GROUP BY tenant", (EffectState.IN_DOUBT,)
-    )
-    return {Tenant(row["tenant"]): row["count"] for row in rows}
-
-
-def recovery_schedule(tx: Transaction, effect: IdempotencyRecord) -> RecoverySchedule | None:
-    """Return the recovery schedule of an effect; None if no job in the queue recovers it."""
-    row = tx.one(
-        "SELECT tries, due_at, reason, node FROM queue WHERE tenant = ? AND key = ? "
-        f"AND kind IN ('{RECOVER_JOB}', '{RECOVER_JOB}:' || ?)",
-        (effect.effect_key.tenant, effect.call, effect.holder.node),
-    )
-    return (
-        None if row is None else RecoverySchedule(row["tries"], row["reason"], row["due_at"], row["node"] is not None)
-    )
-
-
-def in_doubt_unscheduled(tx: Transaction, limit: int = 1000) -> list[IdempotencyRecord]:
-    """List effects in doubt that could be recovered but have no recovery job in the queue."""
-    rows = tx.all(
-        f"{_SELECT} WHERE state = ? AND recovery <> 'none' AND NOT EXISTS (SELECT 1 FROM queue "
-        "WHERE queue.tenant = effects.tenant AND queue.key = effects.call "
-        f"AND queue.kind IN ('{RECOVER_JOB}', '{RECOVER_JOB}:' || effects.node)) ORDER BY claimed_at, call LIMIT ?",
-        (EffectState.IN_DOUBT, limit),
-    )
-    return [_from_row(row) for row in rows]
+    row = tx.one(f"{SELECT_RECORD} WHERE tenant = ? AND call = ?", (tenant, call))
+    return None if row is None else record_from_row(row)
 
 
 def mark_in_doubt_for(tx: Transaction, holder: NodeRun, *, error: Mapping[str, Any]) -> list[IdempotencyRecord]:
@@ -182,7 +118,7 @@ def mark_in_doubt_for(tx: Transaction, holder: NodeRun, *, error: Mapping[str, A
             EffectState.STARTED,
         ),
     )
-    return sorted((_from_row(row) for row in rows), key=lambda effect: (effect.claimed_at, effect.call))
+    return sorted((record_from_row(row) for row in rows), key=lambda effect: (effect.claimed_at, effect.call))
 
 
 def claim(
@@ -335,26 +271,6 @@ def raise_fence(tx: Transaction, effect: IdempotencyRecord) -> IdempotencyRecord
     return replace(effect, fence=effect.fence + 1)
 
 
-def list_parked(tx: Transaction, limit: int) -> list[IdempotencyRecord]:
-    """List parked effects, whose operators are still working, oldest first."""
-    rows = tx.all(
-        f"{_SELECT} WHERE node = ? AND epoch = ? AND state = ? ORDER BY claimed_at, call LIMIT ?",
-        (*NO_HOLDER, EffectState.STARTED, limit),
-    )
-    return [_from_row(row) for row in rows]
-
-
-def parked_unscheduled(tx: Transaction, limit: int = 1000) -> list[IdempotencyRecord]:
-    """List parked effects that no queue job follows: the host that cancelled one died before marking it in doubt."""
-    rows = tx.all(
-        f"{_SELECT} WHERE node = ? AND epoch = ? AND state = ? AND NOT EXISTS (SELECT 1 FROM queue "
-        "WHERE queue.tenant = effects.tenant AND queue.key = effects.call AND queue.kind = 'effect.follow') "
-        "ORDER BY claimed_at, call LIMIT ?",
-        (*NO_HOLDER, EffectState.STARTED, limit),
-    )
-    return [_from_row(row) for row in rows]
-
-
 def mark_succeeded(
     tx: Transaction,
     effect: IdempotencyRecord,
@@ -441,7 +357,7 @@ def _stale_error(effect: IdempotencyRecord, action: str) -> HostError:
     )
 
 
-def _from_row(row: Row) -> IdempotencyRecord:
+def record_from_row(row: Row) -> IdempotencyRecord:
     values = {name: value for name, value in row.items() if name not in _COMPOSITE_COLUMNS}
     for name in ("payload", "context", "error"):
         values[name] = None if row[name] is None else orjson.loads(row[name])

@@ -9,17 +9,12 @@ from typing import Any
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Invalid, NotFound, StoreUnavailable
 from paddock.core.ids import PrincipalId, Tenant
-from paddock.gate.effects.coordinator import EffectCoordinator
-from paddock.gate.idempotency import records
+from paddock.gate.effects.in_doubt import InDoubtEffects
+from paddock.gate.idempotency import record_queries
 from paddock.gate.idempotency.errors import recovers_automatically
-from paddock.gate.idempotency.manual_resolution import (
-    InDoubtCount,
-    count_in_doubt,
-    require_in_doubt,
-    require_record,
-    resolve,
-)
-from paddock.gate.idempotency.records import IdempotencyRecord, RecoverySchedule
+from paddock.gate.idempotency.manual_resolution import require_in_doubt, require_record, resolve
+from paddock.gate.idempotency.record_queries import InDoubtCount, RecoverySchedule, count_in_doubt
+from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState
 from paddock.ledger.write.append import TransactionLedger
 from paddock.plugins.store.store import PluginStore
@@ -64,7 +59,7 @@ class UnknownOutcomes:
     Args:
         database: Holds the idempotency records.
         views: The plugin store, for the callables' output schemas.
-        effects: Schedules recovery.
+        in_doubt: Schedules recovery.
         node: Ends dead runs of this home, whose effects are in doubt from then on.
         clock: For timestamps.
         random: For ids.
@@ -74,14 +69,14 @@ class UnknownOutcomes:
         self,
         database: Database,
         views: StoreThread,
-        effects: EffectCoordinator,
+        in_doubt: InDoubtEffects,
         node: Node,
         clock: Clock,
         random: Random,
     ) -> None:
         self._database = database
         self._views = views
-        self._effects = effects
+        self._in_doubt = in_doubt
         self._node = node
         self._clock = clock
         self._random = random
@@ -103,9 +98,11 @@ class UnknownOutcomes:
             if after is not None:
                 require_record(tx, tenant, after)
             if resolved:
-                effects = records.list_resolved(tx, tenant, after=after, limit=limit)
+                effects = record_queries.list_resolved(tx, tenant, after=after, limit=limit)
             else:
-                effects = records.list_in_state(tx, EffectState.IN_DOUBT, tenant=tenant, after=after, limit=limit)
+                effects = record_queries.list_in_state(
+                    tx, EffectState.IN_DOUBT, tenant=tenant, after=after, limit=limit
+                )
             return [_with_recovery_job(tx, effect) for effect in effects]
 
         await self._try_end_dead_runs()
@@ -161,12 +158,14 @@ class UnknownOutcomes:
         return await self._database.write(write)
 
     async def probe_now(self, tenant: Tenant, call: str) -> bool:
-        """Start recovery now; False if only a person can, or it runs already. See `EffectCoordinator.recover_now`."""
-        return await self._effects.recover_now(tenant, call)
+        """Start recovery now; False if only a person can, or it runs already. See `InDoubtEffects.recover_now`."""
+        return await self._in_doubt.recover_now(tenant, call)
 
 
 def _with_recovery_job(tx: Transaction, effect: IdempotencyRecord) -> UnresolvedEffect:
     in_doubt = effect.state is EffectState.IN_DOUBT
     return UnresolvedEffect(
-        effect, records.recovery_schedule(tx, effect) if in_doubt else None, in_doubt and recovers_automatically(effect)
+        effect,
+        record_queries.recovery_schedule(tx, effect) if in_doubt else None,
+        in_doubt and recovers_automatically(effect),
     )

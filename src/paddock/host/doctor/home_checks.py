@@ -216,7 +216,7 @@ _WHY_EFFECTS = (
 def check_effects(directories: Directories, settings: Settings | None) -> Check:
     """Count effects in doubt, with a bounded wait for the store."""
     # Imported here: needed only on a machine with plugins.
-    from paddock.gate.idempotency.records import count_in_doubt_by_tenant
+    from paddock.gate.idempotency.record_queries import count_in_doubt_by_tenant
     from paddock.plugins.store.store import open_plugin_store
     from paddock.store.database import embedded_path
 

@@ -11,7 +11,7 @@ from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.schema_annotations import NonNegativeInt
 from paddock.gate.calls.registry import CallRegistry
-from paddock.gate.idempotency.records import count_in_doubt_by_tenant
+from paddock.gate.idempotency.record_queries import count_in_doubt_by_tenant
 from paddock.gate.invocation import Invocation
 from paddock.host.observability.prometheus import Histogram, HistogramJson, LabelValues, MetricFamily
 from paddock.host.plugins.activity import FAILED_STATUSES, PENDING_STATUS

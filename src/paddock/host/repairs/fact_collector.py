@@ -13,7 +13,7 @@ from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.catalogue.catalogue import Catalogue
-from paddock.gate.idempotency.manual_resolution import count_in_doubt
+from paddock.gate.idempotency.record_queries import count_in_doubt
 from paddock.host.observability.health import HostHealth
 from paddock.host.plugins.processes import PluginProcesses
 from paddock.host.repairs.facts import (

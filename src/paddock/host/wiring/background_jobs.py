@@ -16,10 +16,10 @@ from paddock.core.errors import Busy, NotFound, StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls.registry import MAX_ENDED_CALLS, CallRegistry
 from paddock.gate.calls.resume import PendingCallResumer
-from paddock.gate.effects.coordinator import recovery_job_type_at
-from paddock.gate.effects.poller import POLL_JOB, OperatorPoller
+from paddock.gate.effects.in_doubt import recovery_job_type_at
+from paddock.gate.effects.poller import OperatorPoller
 from paddock.gate.gate import Gate
-from paddock.gate.idempotency.records import RECOVER_JOB
+from paddock.gate.idempotency.records import POLL_JOB, RECOVER_JOB
 from paddock.gate.idempotency.retention import expire_results
 from paddock.gate.recovery import EffectRecovery, EndCall
 from paddock.ledger.write.append import TransactionLedger
@@ -139,7 +139,7 @@ async def open_background_jobs(
         POLL_JOB: polling_job(gate.long_running.poller),
     }
     with suppress(StoreUnavailable):  # a full disk must not keep a host from starting
-        await gate.starter.effects.schedule_recoveries()
+        await gate.starter.effects.in_doubt.schedule_recoveries()
         await gate.long_running.reschedule_parked()
         with suppress(Busy):  # retried at the next start
             now = clock.now()

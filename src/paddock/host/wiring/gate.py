@@ -16,7 +16,9 @@ from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import Authorizer
 from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.gate.effects.coordinator import EffectCoordinator
+from paddock.gate.effects.in_doubt import InDoubtEffects
 from paddock.gate.effects.long_running_calls import LongRunningCalls
+from paddock.gate.effects.outcomes import OutcomeRecorder
 from paddock.gate.effects.poll_state import DEFAULT_MAX_PROGRESS_S
 from paddock.gate.effects.poller import OperatorPoller
 from paddock.gate.effects.starter import CallStarter
@@ -91,17 +93,10 @@ def build_gate(
     def record_abandoned(tx: Transaction, events: Sequence[tuple[Tenant, CallId, Event]]) -> None:
         record_all(tx, clock, random, events)
 
-    effects = EffectCoordinator(
-        database,
-        approvals,
-        clock,
-        node,
-        record_in,
-        record_abandoned,
-        on_succeeded=on_effect_succeeded,
-        on_in_doubt=wake_worker or (lambda: None),
-    )
-    node.subscribe(on_lease_ended=effects.mark_abandoned, on_lease_lost=supervisor.abort_effects)
+    in_doubt = InDoubtEffects(database, clock, record_abandoned, wake_worker or (lambda: None))
+    outcomes = OutcomeRecorder(database, clock, record_in, in_doubt, on_effect_succeeded)
+    effects = EffectCoordinator(database, approvals, clock, node, outcomes, in_doubt)
+    node.subscribe(on_lease_ended=in_doubt.mark_abandoned, on_lease_lost=supervisor.abort_effects)
 
     def build_long_running(gate: Gate) -> LongRunningCalls:
         poller = OperatorPoller(

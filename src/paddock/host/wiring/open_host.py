@@ -320,7 +320,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 activation=OsqrActivation(gate, database, views),
                 callable_access=CallableAccess(gate, calls, approval_tokens, active_policy),
                 permitted_plugins=PermittedPlugins(gate),
-                unknown_outcomes=UnknownOutcomes(database, views, gate.starter.effects, node, clock, random),
+                unknown_outcomes=UnknownOutcomes(database, views, gate.starter.effects.in_doubt, node, clock, random),
             )
             secret_store = SecretService(views, keys, reconciler.apply_secret_change)
             secrets = SecretServices(
