@@ -37,7 +37,7 @@ _SPECIAL_NETWORKS = tuple(
         "192.0.2.0/24",  # documentation
         "192.88.99.0/24",  # 6to4 relays
         "192.168.0.0/16",
-        "198.18.0.0/15",  # benchmarks; the cage's synthetic addresses
+        "198.18.0.0/15",  # benchmarks
         "198.51.100.0/24",
         "203.0.113.0/24",
         "224.0.0.0/4",  # multicast

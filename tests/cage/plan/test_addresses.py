@@ -7,8 +7,16 @@ import ipaddress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.cage.plan.network_plan import LOOPBACK, NetworkPlan, PlannedListener, etc_file_contents, plan_network
-from paddock.net.egress import EgressGrant
+from paddock.cage.network.dns import SyntheticAddresses
+from paddock.cage.plan.network_plan import (
+    LOOPBACK,
+    SYNTHETIC_PREFIX,
+    NetworkPlan,
+    PlannedListener,
+    etc_file_contents,
+    plan_network,
+)
+from paddock.net.egress import EgressGrant, is_public
 
 
 def test_without_a_grant_there_is_nothing_to_prepare_and_no_name_resolves() -> None:
@@ -25,19 +33,28 @@ def test_a_host_and_port_is_one_listener_that_the_host_name_leads_to() -> None:
         [EgressGrant("api.example.com", 443), EgressGrant("api.example.com", 80), EgressGrant("other.example", 443)]
     )
     assert plan.listeners == (
-        PlannedListener("127.77.0.2", 443, "api.example.com"),
-        PlannedListener("127.77.0.2", 80, "api.example.com"),
-        PlannedListener("127.77.0.3", 443, "other.example"),
+        PlannedListener("30.77.0.2", 443, "api.example.com"),
+        PlannedListener("30.77.0.2", 80, "api.example.com"),
+        PlannedListener("30.77.0.3", 443, "other.example"),
     )
-    assert not plan.redirect and not plan.routes
-    assert "127.77.0.3 other.example\n" in etc_file_contents(plan)["/etc/hosts"]
+    assert (plan.redirect, plan.routes) == ((), ("30.77.0.2/32", "30.77.0.3/32"))
+    assert "30.77.0.3 other.example\n" in etc_file_contents(plan)["/etc/hosts"]
+
+
+def test_an_address_that_stands_for_a_name_looks_public_and_is_nobody_elses() -> None:
+    # Servers that fetch pages refuse names whose address is private, by rules of their own.
+    plan = plan_network([EgressGrant("api.example.com", 443), EgressGrant("30.77.0.2", 443), EgressGrant("b.test", 1)])
+    assert plan.names == {"api.example.com": "30.77.0.3", "30.77.0.2": "30.77.0.2", "b.test": "30.77.0.4"}
+    for address in (plan.names["api.example.com"], SyntheticAddresses(SYNTHETIC_PREFIX).address_for("c.test")):
+        assert is_public(address)
+        assert ipaddress.ip_address(address).is_global
 
 
 def test_all_ports_of_a_host_are_redirected_to_one_listener() -> None:
     plan = plan_network([EgressGrant("db.example", None)])
-    assert (plan.listeners, plan.redirect, plan.redirect_port) == ((), ("127.77.0.2/32",), 1)
-    assert plan.host_for("127.77.0.2") == "db.example"
-    assert plan.host_for("127.77.0.9") is None
+    assert (plan.listeners, plan.redirect, plan.redirect_port) == ((), ("30.77.0.2/32",), 1)
+    assert plan.host_for("30.77.0.2") == "db.example"
+    assert plan.host_for("30.77.0.9") is None
 
 
 def test_an_address_stands_for_itself_and_is_made_local() -> None:

@@ -22,6 +22,7 @@ from paddock.cage.linux import is_host_root
 from paddock.cage.network.egress_proxy import CageNetwork
 from paddock.cage.network.relay import NetworkDenial
 from paddock.cage.observe.observation import FileAttempt, FileUse, NetworkAttempt, Observations
+from paddock.cage.plan.network_plan import DNS_ADDRESS
 from paddock.cage.spec import NOBODY
 from paddock.cage.warden.client import CagedProcess
 from paddock.net.egress import NOT_GRANTED
@@ -91,8 +92,7 @@ class CageObserver:
 
 
 def _is_loopback(host: str) -> bool:
-    # The proxy's own addresses are in 127.77.0.0/16.
-    return (host.startswith("127.") and not host.startswith("127.77.")) or host == "::1"
+    return (host.startswith("127.") and host != DNS_ADDRESS) or host == "::1"
 
 
 @asynccontextmanager

@@ -3,13 +3,14 @@
 A cage has a network namespace of its own with nothing in it but loopback. Every granted host gets one address there,
 `/etc/hosts` names it, and the daemon listens on it and relays the bytes:
 
-    net:api.example.com:443   127.77.0.2 port 443, and `127.77.0.2 api.example.com` in /etc/hosts
+    net:api.example.com:443   30.77.0.2 port 443, and `30.77.0.2 api.example.com` in /etc/hosts
     net:api.example.com:*     the same address; every port of it is redirected to one listener
     net:10.0.0.5:5432         10.0.0.5 itself, made a local address of the cage's network
     net:127.0.0.1:8080        the cage's own 127.0.0.1 port 8080 leads to the host's
     net:localhost:8080        the same, by name: `localhost` is always 127.0.0.1 in a cage
     net:*                     names are answered with synthetic addresses; whatever is not loopback is redirected
 
+The addresses that stand for names look public: a server that fetches pages refuses a name whose address looks private.
 Nothing here decides whether a connection may leave; it only makes sure that it reaches the proxy.
 """
 
@@ -25,8 +26,11 @@ from paddock.net.egress import EgressGrant, parse_ip_literal
 LOOPBACK = "127.0.0.1"
 DNS_ADDRESS = "127.77.0.1"
 DNS_PORT = 53
-SYNTHETIC_PREFIX = "198.18.0.0/15"  # reserved for benchmarks, so no real host is hidden behind a synthetic address
-_FIRST_NAMED_HOST = 2  # 127.77.0.2: the first address after the DNS server's
+# Of a block whose owner, a ministry of defence, serves nothing to the public there: no host that a plugin may want is
+# hidden behind an address that stands for a name.
+_NAMED_PREFIX = ipaddress.IPv4Network("30.77.0.0/16")
+SYNTHETIC_PREFIX = "30.78.0.0/15"
+_FIRST_NAMED_HOST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,10 @@ def plan_network(network: Iterable[EgressGrant]) -> NetworkPlan:
 
 def _assign_addresses(grants: Iterable[EgressGrant], unrestricted: bool) -> dict[str, str]:
     assigned: dict[str, str] = {}
-    next_number = _FIRST_NAMED_HOST
-    for host in dict.fromkeys(grant.host for grant in grants):
+    hosts = dict.fromkeys(grant.host for grant in grants)
+    free = (str(_NAMED_PREFIX[number]) for number in range(_FIRST_NAMED_HOST, _NAMED_PREFIX.num_addresses))
+    unclaimed = (address for address in free if address not in hosts)
+    for host in hosts:
         address = LOOPBACK if host == "localhost" else parse_ip_literal(host)
         if address is not None:
             parsed = ipaddress.ip_address(address)
@@ -116,8 +122,7 @@ def _assign_addresses(grants: Iterable[EgressGrant], unrestricted: bool) -> dict
             if parsed.is_loopback or not unrestricted:
                 assigned[host] = address
         elif not unrestricted:
-            assigned[host] = f"127.77.{next_number >> 8}.{next_number & 255}"
-            next_number += 1
+            assigned[host] = next(unclaimed)
     return assigned
 
 
