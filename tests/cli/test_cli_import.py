@@ -111,7 +111,7 @@ ATTEMPTS = """
                     return type(error).__name__
             import socket
             from pathlib import Path
-            outside = Path(os.environ["OUTSIDE"])
+            outside = Path(os.environ["WORDS"].split()[-1])
             digest = json.dumps({
                 "connect": attempt(lambda: socket.create_connection(("127.0.0.1", int(os.environ["PORT"])), 5)),
                 "read": attempt(lambda: (outside / "diary.txt").read_text()),
@@ -132,7 +132,8 @@ def test_an_imported_server_reaches_neither_network_nor_files_nor_programs_that_
     outside.mkdir()
     (outside / "diary.txt").write_text("of somebody")
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        environment = {"PORT": str(listening.getsockname()[1]), "OUTSIDE": str(outside)}
+        # Not the path alone: a setting that is one, in a place that the cage throws away, is refused before it starts.
+        environment = {"PORT": str(listening.getsockname()[1]), "WORDS": f"look at {outside}"}
         server = {"command": "python3", "args": [str(script)], "env": environment}
         file = write_json(source / "mcp.json", {"mcpServers": {"nosy": server}})
         paddock.quickly("import", file, "--capability", f"read:fs:{script}", "--yes")

@@ -126,14 +126,24 @@ def test_a_file_that_would_be_lost_in_the_cage_is_refused_or_its_folder_granted(
     assert (kept / "memory.json").read_text() == "kept"
 
 
-@pytest.mark.parametrize("command", ["try", "enable"])
-def test_a_file_directly_in_the_throw_away_folder_is_refused(paddock: Paddock, source: Path, command: str) -> None:
-    script = imported(paddock, source, "", env={"STORE": "/tmp/paddock-test-memory.json"})
-    grant = ("--grant", f"read:fs:{script}") if command == "try" else ()
-    refused = paddock.quickly("plugin", command, "needy", *grant, "--json", code=7).error
-    if command == "try":
+@pytest.mark.parametrize("named", ["/tmp", "/tmp/paddock-test-memory.json", "{source}", "file://{source}/notes.db"])
+def test_what_the_cage_would_throw_away_is_refused_before_it_can_be_lost(
+    paddock: Paddock, source: Path, named: str
+) -> None:
+    script = imported(paddock, source, "", env={"STORE": named.format(source=source)})
+    without = ("--grant", f"read:fs:{script}", "--json")
+    if "{source}" not in named:
+        refused = paddock.quickly("plugin", "try", "needy", *without, code=7).error
         assert refused["code"] == "cage.throwaway_path"
-        assert "what is written there would be lost" in refused["message"]
+        assert "files there are lost" in refused["message"]
+        assert "config:/NAME" in refused["hint"]
+        return
+    # A folder of the host's can be granted, and is proposed; without that it does not start.
+    assert f":fs:{source}" in paddock.quickly("plugin", "try", "needy", *without, code=4).error["message"]
+    paddock.on_terminal("plugin", "try", "needy", *without[:2], answers=["n"], prompt="/N] ", code=7)
+    paddock.quickly("plugin", "enable", "needy", code=7)
+    paddock.quickly("plugin", "try", "needy", "--yes", "--write")
+    assert f"write:fs:{source}" in granted(paddock)
 
 
 def test_a_plugin_with_a_manifest_of_its_own_is_tried_and_not_changed(paddock: Paddock, source: Path) -> None:

@@ -23,19 +23,19 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.allowed_programs import AllowedPrograms
 from paddock.cage.plan.environment import ISOLATED_PYTHON_FLAGS, with_artifact_fds
-from paddock.cage.plan.granted_paths import CAGE_PRIVATE, GrantRoots, PathRejected, resolve_granted_path
+from paddock.cage.plan.granted_paths import GrantRoots, PathRejected, resolve_granted_path
 from paddock.cage.plan.host_filesystem import CachedFilesystem, HostFilesystem
 from paddock.cage.plan.mount_layout import MAX_BINDS, MountLayout, is_below
-from paddock.cage.plan.named_places import find_named_places
 from paddock.cage.plan.programs import PROGRAM_PATH, ResolvedPath, ResolvedProgram, is_python, resolve_links
 from paddock.cage.plan.runtime_files import COMMON_PATHS, TLS_PATHS, library_trees, python_trees
+from paddock.cage.plan.throwaway_places import find_lost_paths
 from paddock.cage.spec import SDK_PATH, WORKER_SCRIPT, BindMount, CageSpec, Learning, PythonScript, ResourceLimits
 from paddock.core.errors import Problem
-from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, Execute, FileAccess, HostService, NetworkAccess
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.net.egress import EgressGrant
@@ -45,6 +45,7 @@ _COMMAND = "runtime.command"
 _MERGED_USR_LINKS = ("/bin", "/lib", "/lib64", "/sbin", "/usr/lib64", "/usr/sbin")
 _NO_GRANT_ROOTS = GrantRoots()
 _DEFAULT_LIMITS = ResourceLimits()
+_NO_CONFIG: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ def compile_cage(
     limits: ResourceLimits = _DEFAULT_LIMITS,
     command: Sequence[str] | None = None,
     trees: Iterable[str] = (),
+    config: Mapping[str, Any] = _NO_CONFIG,
     learning: Learning | None = None,
 ) -> CageSpec:
     """Compile the cage for one plugin.
@@ -88,6 +90,7 @@ def compile_cage(
             program of its dependencies.
         trees: Directories of the host that the plugin needs to run, such as those dependencies. They are shown even
             where they lie in a hidden directory.
+        config: The plugin's configuration, in plain text.
         learning: Makes it a learning cage.
 
     Raises:
@@ -115,7 +118,7 @@ def compile_cage(
     compilation.check_strings(argv, variables)
     trampoline = compilation.init_python()
     if learning is None:  # a learning cage shows where such a file should be instead
-        compilation.check_nothing_is_lost(manifest)
+        compilation.check_nothing_is_lost(manifest, config, directory)
     if compilation.problems:
         raise _unavailable_error(manifest, compilation.problems)
     binds, links, covers = compilation.layout.build()
@@ -272,18 +275,10 @@ class _Compilation:
         if any("\0" in argument for argument in argv):
             self._add_problem(_COMMAND, "command_unclear", "a word of the command has a NUL in it", "remove it")
 
-    def check_nothing_is_lost(self, manifest: Manifest) -> None:
-        """Refuse a file of the settings that the plugin would write into the cage's own /tmp, and that is then gone."""
-        for where, text in find_named_places(manifest, {}).texts:
-            # Not any path in a text: a shell's script may name scratch files.
-            path = posixpath.normpath(text.partition("=")[2] if text.startswith("-") else text)
-            if not path.startswith(f"{CAGE_PRIVATE}/") or self.layout.shows(path):
-                continue
-            if self.filesystem.kind(path) in (None, "file"):
-                place = f"every cage has a {CAGE_PRIVATE} of its own"
-                message = f"{printable(path)} is not granted, and what is written there would be lost: {place}"
-                hint = "name a file in its own folder, as config:/NAME, or grant write:fs: with the file's folder"
-                self._add_problem(where, "throwaway_path", message, hint)
+    def check_nothing_is_lost(self, manifest: Manifest, config: Mapping[str, Any], directory: str) -> None:
+        """Refuse a path of the settings that leads to a throw-away place of the cage."""
+        for lost in find_lost_paths(manifest, config, directory, self.layout.shows, self.filesystem):
+            self._add_problem(lost.where, "throwaway_path", lost.message, lost.hint(self.filesystem))
 
     def init_python(self) -> str:
         """The interpreter that runs `sandbox_init`: the command's own, if it is the host's Python, else ours."""

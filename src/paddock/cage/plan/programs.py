@@ -43,8 +43,11 @@ class ResolvedProgram:
         return self.resolved.real
 
 
-def resolve_links(path: str, filesystem: HostFilesystem) -> ResolvedPath | None:
-    """Resolve every link of an absolute path; None where it leads nowhere or the links form a loop."""
+def resolve_links(path: str, filesystem: HostFilesystem, *, must_exist: bool = True) -> ResolvedPath | None:
+    """Resolve every link of an absolute path; None where it leads nowhere or the links form a loop.
+
+    With `must_exist` false it may lead to what does not exist yet.
+    """
     links: list[SymbolicLink] = []
     pending = [part for part in path.split("/") if part not in ("", ".")][::-1]
     current = "/"
@@ -55,7 +58,7 @@ def resolve_links(path: str, filesystem: HostFilesystem) -> ResolvedPath | None:
             continue
         step = posixpath.join(current, part)
         kind = filesystem.kind(step)
-        if kind is None:
+        if kind is None and must_exist:
             return None
         if kind != "link":
             current = step

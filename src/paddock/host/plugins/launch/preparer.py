@@ -207,6 +207,7 @@ class LaunchPreparer:
                 cpu_weight=limits.cpu_weight,
                 cpu_quota=limits.hard_quota(manifest.dialect.value),
             ),
+            config=inputs.config,
             learning=learning,
         )
         return replace(cage, tenant=deployment.key.tenant)
