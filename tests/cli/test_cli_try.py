@@ -15,8 +15,10 @@ from fixtures.parrot import parrot
 SERVER = """
 import json, os, subprocess, sys
 
+FIELDS = {{}}
 {needs}
-TOOLS = [{{"name": name, "description": name, "inputSchema": {{"type": "object"}}}} for name in ("one", "two")]
+SCHEMA = {{"type": "object", "properties": FIELDS}}
+TOOLS = [{{"name": name, "description": name, "inputSchema": SCHEMA}} for name in ("one", "two")]
 for line in sys.stdin:
     asked = json.loads(line)
     if "id" not in asked:
@@ -31,6 +33,9 @@ for line in sys.stdin:
             answer = {{}}
     print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": answer}}), flush=True)
 """
+
+
+PLACES = ["/tmp", "/tmp/paddock-test-memory.json", "{source}", "file://{source}/notes.db"]
 
 
 def imported(paddock: Paddock, source: Path, needs: str, *args: object, **fields: Any) -> Path:
@@ -126,7 +131,22 @@ def test_a_file_that_would_be_lost_in_the_cage_is_refused_or_its_folder_granted(
     assert (kept / "memory.json").read_text() == "kept"
 
 
-@pytest.mark.parametrize("named", ["/tmp", "/tmp/paddock-test-memory.json", "{source}", "file://{source}/notes.db"])
+def test_hosts_that_only_calls_reach_are_proposed_and_kept_if_a_person_grants_them(
+    paddock: Paddock, source: Path
+) -> None:
+    script = imported(paddock, source, "FIELDS['page'] = {'type': 'string', 'format': 'uri'}")
+    said = paddock.quickly("plugin", "try", "needy", "--yes", "--json")
+    (proposal,) = said.json["proposals"]
+    assert (proposal["capability"], proposal["selected"]) == ("net:*", False)
+    assert proposal["reason"].startswith("its tool one takes any URL, as page")
+    assert "paddock plugin try needy --grant 'net:*'" in said.err
+    assert granted(paddock) == [f"read:fs:{script}"]
+
+    assert paddock.quickly("plugin", "try", "needy", "--grant", "net:*", "--yes", "--json").json["proposals"] == []
+    assert granted(paddock) == [f"read:fs:{script}", "net:*"]
+
+
+@pytest.mark.parametrize("named", PLACES)
 def test_what_the_cage_would_throw_away_is_refused_before_it_can_be_lost(
     paddock: Paddock, source: Path, named: str
 ) -> None:

@@ -29,9 +29,11 @@ from paddock.core.events.event import EventSink
 from paddock.core.events.plugin_management import PluginTried
 from paddock.core.ids import DEFAULT_TENANT, Digest, PrincipalId, Tenant
 from paddock.host.learn.command_places import propose_program_places
+from paddock.host.learn.tool_needs import propose_hosts_of_tools, was_reached_for
 from paddock.host.learn.trial_pass import PassOutcome, TrialRunner
 from paddock.host.plugins.launch.preparer import LaunchPreparer, PreparedLaunch
 from paddock.manifest.capability import Capability, merge_capabilities
+from paddock.manifest.network import NetworkAccess
 from paddock.plugins.manage.enable import GrantState, find_grant_state
 from paddock.plugins.package.source import SourceKind
 from paddock.plugins.store.lookup import manifest_of
@@ -217,6 +219,7 @@ class LearnService:
                 program_path=PROGRAM_PATH,
             )
             propose_grants(outcome.seen, context, learned)
+            propose_hosts_of_tools(outcome.definitions or (), learned)
 
         await self._preparer.filesystem_probe.run(deployment.key, propose)
 
@@ -227,15 +230,19 @@ class LearnService:
         for capability in [one for one in grants if one in kept][:MAX_CHECKS]:
             without = [one for one in kept if one != capability]
             tried = replace(deployment, capabilities=tuple(without))
+            learning = Learning() if isinstance(capability, NetworkAccess) else None
             try:
-                prepared = await self._preparer.prepare(tried)
+                prepared = await self._preparer.prepare(tried, learning)
             except CageUnavailable:
                 continue  # its command needs it
             cage = prepared.start_spec.target
             assert isinstance(cage, CageSpec)
             if find_named_places(prepared.manifest, prepared.start_spec.config).names(capability):
                 continue
-            if (await self._run_pass(tried, cage, prepared)).answered:
+            outcome = await self._run_pass(tried, cage, prepared)
+            # A host that it does not reach for at its start may be what its calls need.
+            judged = not isinstance(capability, NetworkAccess) or was_reached_for(capability, outcome.seen)
+            if outcome.answered and judged:
                 kept = without
                 unneeded.append(capability)
         return unneeded

@@ -18,6 +18,8 @@ from paddock.core.clock import Clock
 from paddock.core.errors import Denied, PaddockError, PluginError
 from paddock.core.events.event import EventSink
 from paddock.host.learn.trial_run import TrialRun, open_trial_run
+from paddock.manifest.model import Manifest
+from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.rpc.errors import PeerLost, RpcError
 from paddock.runtime.deployment import Deployment, StartSpec
 from paddock.runtime.diagnosis import grant_advice
@@ -37,12 +39,14 @@ class PassOutcome:
         seen: What it tried; empty where the cage was no learning cage.
         tools: How many tools it offers; None where it did not answer.
         failure: Why it did not answer.
+        definitions: What it listed; None where it did not answer, or its manifest declares that.
     """
 
     cage: CageSpec
     seen: Observations
     tools: int | None
     failure: PaddockError | None = None
+    definitions: tuple[Definition, ...] | None = None
 
     @property
     def answered(self) -> bool:
@@ -94,7 +98,7 @@ class TrialRunner:
                 return process
 
             launcher = PluginLauncher(launch, self._clock, self._network, connect_timeout_s=self._answer_timeout_s)
-            tools, failure = None, None
+            tools, failure, definitions = None, None, None
             try:
                 async with open_trial_run(
                     deployment,
@@ -106,17 +110,18 @@ class TrialRunner:
                     clock=self._clock,
                     advice=grant_advice(deployment.manifest),
                 ) as trial:
-                    tools = await _count_tools(trial)
+                    definitions = await _list_definitions(trial)
+                    tools = _count_tools(trial.manifest, definitions)
             except CageUnavailable:
                 raise
             except PaddockError as error:
                 failure = error
             seen = await observers[0].finish() if observers else Observations()
-        return PassOutcome(cage, seen, tools, failure)
+        return PassOutcome(cage, seen, tools, failure, definitions)
 
 
-async def _count_tools(trial: TrialRun) -> int:
-    """Perform the handshake and count what it offers.
+async def _list_definitions(trial: TrialRun) -> tuple[Definition, ...] | None:
+    """Perform the handshake and return what it lists; None if its manifest declares that.
 
     Raises:
         PaddockError: it does not answer.
@@ -124,12 +129,15 @@ async def _count_tools(trial: TrialRun) -> int:
     await trial.handshake()
     await trial.configure()
     try:
-        definitions = await trial.definitions()
+        return await trial.definitions()
     except (RpcError, PeerLost, TimeoutError) as error:
         message = f"it did not say what it offers: {describe_error(error)}"
         raise PluginError(message, code="plugin.crashed") from error
+
+
+def _count_tools(manifest: Manifest, definitions: tuple[Definition, ...] | None) -> int:
     if definitions is None:
-        return len(trial.manifest.callables)
+        return len(manifest.callables)
     return sum(definition.kind == "tool" for definition in definitions)
 
 
