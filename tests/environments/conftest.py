@@ -1,4 +1,4 @@
-"""A command line whose pip and npm know only registries of our own."""
+"""A command line whose uv and npm know only registries of our own."""
 
 from __future__ import annotations
 

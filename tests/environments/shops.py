@@ -1,4 +1,4 @@
-"""Package registries of our own on loopback, spoken to by the real pip and npm."""
+"""Package registries of our own on loopback, spoken to by the real uv and npm."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class PythonIndex(Shop):
         self._offers: dict[str, list[dict[str, Any]]] = {}
 
     def environment(self, folder: Path) -> dict[str, str]:
-        """The settings by which pip comes here and nowhere else."""
+        """The settings of pip by which uv comes here and nowhere else."""
         return {
             "XDG_CACHE_HOME": str(folder / "cache"),
             "PIP_CONFIG_FILE": "/dev/null",

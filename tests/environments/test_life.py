@@ -51,12 +51,12 @@ def test_an_install_that_is_killed_while_it_builds_leaves_nothing_that_counts(
     process = paddock.start("plugin", "install", SERVER, "--yes")
     with process:
         assert index.asked.wait(PATIENCE)
-        assert processes_of(paddock.staging), "pip is at work there"
+        assert processes_of(paddock.staging), "uv is at work there"
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=PATIENCE)
     deadline = time.monotonic() + PATIENCE
     while processes_of(paddock.staging):
-        assert time.monotonic() < deadline, "pip outlived whoever started it"
+        assert time.monotonic() < deadline, "uv outlived whoever started it"
     assert not paddock.listed()
     assert environments(paddock) == []
     assert list(paddock.staging.iterdir()), "it had no chance to tidy up"

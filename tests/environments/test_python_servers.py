@@ -173,9 +173,9 @@ def test_a_package_of_which_there_is_only_source_is_refused_and_its_code_does_no
     path = index.source("raw", "1.0.0", setup)
     index.wheel("sly", needs=(f"raw @ {index.address}{path}",))
     index.wheel("leaning", needs=("raw",))
-    for name in ("raw", "leaning", "sly"):
+    for name, code in (("raw", "source_only"), ("leaning", "source_only"), ("sly", "elsewhere")):
         said = paddock.quickly("plugin", "install", f"pypi:{name}", "--yes", "--json", code=6)
-        assert (name, said.error["code"]) == (name, "environment.source_only")
+        assert (name, said.error["code"]) == (name, f"environment.{code}")
         assert "raw" in said.error["message"]
     assert not canary.exists()
 

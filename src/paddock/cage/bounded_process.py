@@ -1,6 +1,6 @@
 """Runs a helper program within limits of time, output, file size and memory, and leaves no process behind.
 
-git, pip, npm and the probes of this machine run this way: each in its own process group, which is killed when the
+git, uv, npm and the probes of this machine run this way: each in its own process group, which is killed when the
 program ends, exceeds a limit, or the caller stops waiting for it. Processes that left the group are found by a variable
 in their environment, and killed too. That needs no privileges and no namespaces, and covers daemons; it does not cover
 a program that hides from its caller by clearing its environment.

@@ -58,7 +58,7 @@ def is_python_pin(name: str, version: str) -> bool:
 def parse_python_requirement(text: str) -> Requirement | None:
     """Parse the name of a Python package with its extras, versions and condition; None if it is something else.
 
-    `NAME@1.2` means `NAME==1.2`, as uvx reads it. An address after the `@` would decide where pip looks and what it
+    `NAME@1.2` means `NAME==1.2`, as uvx reads it. An address after the `@` would decide where uv looks and what it
     runs, so that is no requirement here.
     """
     from packaging.requirements import InvalidRequirement, Requirement

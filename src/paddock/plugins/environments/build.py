@@ -20,7 +20,6 @@ from paddock.plugins.environments.lock import Ecosystem, Lock
 from paddock.plugins.environments.npm import Npm
 from paddock.plugins.environments.npm_lock import npm_programs
 from paddock.plugins.environments.package_client import PackageClient
-from paddock.plugins.environments.pip import Pip
 from paddock.plugins.environments.python_env import (
     VENV_PYTHON,
     host_interpreter,
@@ -29,6 +28,7 @@ from paddock.plugins.environments.python_env import (
     launcher_script,
     make_virtualenv,
 )
+from paddock.plugins.environments.uv import Uv
 from paddock.plugins.package.tree import PackageTree, TreeFile
 
 LAUNCHER_DIRECTORY = "programs"
@@ -93,9 +93,9 @@ def scan_environment(root: Path) -> PackageTree:
 
 
 def _build_python(lock: Lock, client: PackageClient, root: Path, final_path: Path) -> dict[str, str]:
-    Pip(client, root).install(lock)
+    Uv(client).install(lock, root)
     check_package_files(root, reserved=(VENV_PYTHON, "pyvenv.cfg", LAUNCHER_DIRECTORY))
-    # Scripts by pip start the interpreter that pip ran on. Ours start the one they are run by.
+    # Scripts by uv start the interpreter that it was told of. Ours start the one they are run by.
     shutil.rmtree(root / "bin", ignore_errors=True)
     make_virtualenv(root, host_interpreter())
     ranks = {canonical_python_name(pinned.name): rank for rank, pinned in enumerate(lock.packages)}

@@ -1,6 +1,6 @@
 """Runs a program that dies with its parent. Run as a script: `exec_pdeathsig.py PARENT PROGRAM ARGUMENT…`.
 
-Without it, a pip whose Paddock was killed would go on filling an abandoned directory.
+Without it, a uv whose Paddock was killed would go on filling an abandoned directory.
 """
 
 import ctypes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from paddock.core.errors import Invalid, Problem
@@ -35,6 +35,22 @@ class PinnedPackage:
 
     name: str
     version: str
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedFile:
+    """The file of one Python package, by its hash, and by its address if that is known. A lock that somebody else wrote
+    may allow several files."""
+
+    package: PinnedPackage
+    sha256s: tuple[str, ...]
+    url: str = ""
+
+    @property
+    def requirement(self) -> str:
+        """The line that pins it."""
+        hashes = "".join(f" --hash=sha256:{sha256}" for sha256 in self.sha256s)
+        return f"{self.package.name}=={self.package.version}{hashes}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +84,7 @@ class Lock:
 
 def describe_lock_changes(before: Lock, after: Lock) -> Iterator[str]:
     """Yield what an upgrade changes in the packages, one line each."""
-    old, new = _versions_by_package(before.packages), _versions_by_package(after.packages)
+    old, new = _versions_by_package(before), _versions_by_package(after)
     for name in sorted(old.keys() | new.keys()):
         old_versions, new_versions = ", ".join(old.get(name, ())), ", ".join(new.get(name, ()))
         if not old_versions:
@@ -79,11 +95,13 @@ def describe_lock_changes(before: Lock, after: Lock) -> Iterator[str]:
             yield f"{name} {old_versions} → {new_versions}"
 
 
-def _versions_by_package(packages: Sequence[PinnedPackage]) -> dict[str, tuple[str, ...]]:
+def _versions_by_package(lock: Lock) -> dict[str, tuple[str, ...]]:
     """Return the versions of each package; npm may install several of one."""
     versions_by_name: dict[str, set[str]] = {}
-    for package in packages:
-        versions_by_name.setdefault(package.name, set()).add(package.version)
+    for package in lock.packages:
+        # Locks of other tools spell the names of Python packages as their authors do.
+        name = canonical_python_name(package.name) if lock.ecosystem is Ecosystem.PYTHON else package.name
+        versions_by_name.setdefault(name, set()).add(package.version)
     return {name: tuple(sorted(versions)) for name, versions in versions_by_name.items()}
 
 
@@ -96,32 +114,32 @@ def invalid_lock_error(ecosystem: Ecosystem, problems: Sequence[Problem]) -> Inv
 _LOCK_LINE = re.compile(r"(?P<name>[^=\s]+)==(?P<version>\S+)(?P<hashes>(?: --hash=sha256:[0-9a-f]{64}){1,200})")
 
 
-def write_python_lock(pins: Iterable[tuple[PinnedPackage, str]]) -> Lock:
-    """Build the lock for packages and their hex SHA-256, in the given order.
+def write_python_lock(files: Sequence[PinnedFile]) -> Lock:
+    """Build the lock for files, in the given order.
 
     Raises:
         Invalid: a name, version or hash is malformed.
     """
-    lines = [f"{pinned.name}=={pinned.version} --hash=sha256:{sha256}" for pinned, sha256 in pins]
-    return read_python_lock("\n".join(lines) + "\n")
+    lock = read_python_lock("".join(f"{file.requirement}\n" for file in files))
+    return replace(lock, urls={file.package.name: file.url for file in files})
 
 
 _PLAIN_URL = re.compile(r"(?:https|http|file)://[!-~]{1,2000}")
 
 
-def direct_requirements(lock: Lock) -> list[str]:
-    """Return the lines of a Python lock with the URL of each file instead of the version, where that is known.
+def pinned_files(lock: Lock) -> list[PinnedFile]:
+    """Return the files that a Python lock pins, with the address of each where that is known."""
+    files: list[PinnedFile] = []
+    for pinned, line in zip(lock.packages, _lock_lines(lock.text), strict=True):
+        url = lock.urls.get(pinned.name, "")
+        hashes = tuple(re.findall(r"--hash=sha256:([0-9a-f]{64})", line))
+        files.append(PinnedFile(pinned, hashes, url if _PLAIN_URL.fullmatch(url) and len(hashes) == 1 else ""))
+    return files
 
-    pip then fetches the files without reading the index of each package again. The hashes are required either way.
-    """
-    lines: list[str] = []
-    for line in lock.text.splitlines():
-        match = _LOCK_LINE.fullmatch(" ".join(line.split()))
-        url = lock.urls.get(match["name"], "") if match else ""
-        # pip splits a line at spaces and fragments, and substitutes variables of the environment.
-        usable = match is not None and _PLAIN_URL.fullmatch(url) and not set(url) & set("#$\\\"'{}")
-        lines.append(f"{match['name']} @ {url}{match['hashes']}" if match and usable else line)
-    return lines
+
+def _lock_lines(text: str) -> list[str]:
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def read_python_lock(text: str) -> Lock:

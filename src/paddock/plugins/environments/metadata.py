@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 from paddock.core.errors import OperatorError
 from paddock.core.ids import PluginName
@@ -60,21 +60,21 @@ class IndexOptions:
     configuration: JsonObject | None = None  # the schema of an imported server, which may have more fields
 
 
-def python_metadata(entry: Mapping[str, Any]) -> PackageMetadata:
-    """Extract the metadata from an entry of pip's report."""
-    metadata: Mapping[str, Any] = entry["metadata"]
-    links = dict(_links(metadata.get("project_url")))
+def python_metadata(headers: Mapping[str, Sequence[str]], *, yanked: bool) -> PackageMetadata:
+    """Extract the metadata from the headers of a wheel's `METADATA`, by their names in lower case."""
+
+    def first(name: str) -> str:
+        return next(iter(headers.get(name, ())), "")
+
+    links = dict(_links(headers.get("project-url", ())))
     homepage = next((links[key] for key in ("homepage", "home", "repository", "source") if key in links), "")
-    yanked = ("its author has withdrawn this version",) if entry.get("is_yanked") else ()
     return PackageMetadata(
-        package=_single_line(metadata.get("name"), _MAX_FIELD_CHARS),
-        version=_single_line(metadata.get("version"), _MAX_FIELD_CHARS),
-        description=_single_line(metadata.get("summary"), _MAX_DESCRIPTION_CHARS),
-        license=_single_line(
-            metadata.get("license_expression") or _first_line(metadata.get("license")), _MAX_FIELD_CHARS
-        ),
-        homepage=_http_url(metadata.get("home_page")) or homepage,
-        warnings=yanked,
+        package=_single_line(first("name"), _MAX_FIELD_CHARS),
+        version=_single_line(first("version"), _MAX_FIELD_CHARS),
+        description=_single_line(first("summary"), _MAX_DESCRIPTION_CHARS),
+        license=_single_line(first("license-expression") or _first_line(first("license")), _MAX_FIELD_CHARS),
+        homepage=_http_url(first("home-page")) or homepage,
+        warnings=("its author has withdrawn this version",) if yanked else (),
     )
 
 
@@ -242,16 +242,16 @@ def _is_line_break(character: str) -> bool:
     return character.isspace() or unicodedata.category(character) == "Cc"
 
 
-def _first_line(value: Any) -> Any:
-    return value.strip().partition("\n")[0] if isinstance(value, str) else ""
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
 
 
 def _http_url(value: Any) -> str:
     return value if isinstance(value, str) and len(value) <= 500 and _URL.fullmatch(value) else ""
 
 
-def _links(value: Any) -> Iterable[tuple[str, str]]:
-    for entry in cast("list[Any]", value) if isinstance(value, list) else []:
-        label, _, address = str(entry).partition(",")
+def _links(entries: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for entry in entries:
+        label, _, address = entry.partition(",")
         if _http_url(address.strip()):
             yield label.strip().lower(), address.strip()

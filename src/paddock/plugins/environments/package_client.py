@@ -1,4 +1,4 @@
-"""Runs a package client (pip, npm) with the person's own settings for it, and with no other variables of ours.
+"""Runs a package client (uv, npm) with the person's own settings for it, and with no other variables of ours.
 
 It is killed with all its processes if it takes too long, if the work is stopped, and if we die.
 """
@@ -43,32 +43,6 @@ _INHERITED_VARIABLES = frozenset(
     }
 )
 _SETTING_PREFIXES = ("PIP_", "NPM_CONFIG_")  # compared in upper case: npm reads both
-# We decide where to install and what to print, not a variable.
-_RESERVED_VARIABLES = frozenset(
-    {
-        "PIP_TARGET",
-        "PIP_PREFIX",
-        "PIP_ROOT",
-        "PIP_USER",
-        "PIP_PYTHON",
-        "PIP_REQUIRE_HASHES",
-        "PIP_REPORT",
-        "PIP_DRY_RUN",
-        "PIP_NO_BINARY",
-        "PIP_REQUIREMENT",
-        "PIP_EDITABLE",
-        "PIP_SRC",
-        "PIP_LOG",
-        "PIP_QUIET",
-        "PIP_VERBOSE",
-        "PIP_NO_DEPS",
-        "PIP_UPGRADE",
-        "PIP_PRE",
-        "PIP_REQUIRE_VIRTUALENV",
-        "PIP_BUILD_CONSTRAINT",
-        "PIP_USE_FEATURE",
-    }
-)
 
 
 def error_lines(result: BoundedRun, max_lines: int = 4) -> str:
@@ -80,9 +54,10 @@ def error_lines(result: BoundedRun, max_lines: int = 4) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PackageClient:
-    """Runs commands below one directory of ours."""
+    """Runs commands below one directory of ours. What they fetch is kept in a cache that no one else writes to."""
 
     workspace: Path
+    cache: Path
     environ: Mapping[str, str]
     progress: ProgressCallback | None = None
     timeout_s: float = 900.0
@@ -114,7 +89,6 @@ def client_variables(environ: Mapping[str, str]) -> dict[str, str]:
     inherited = {
         name: value
         for name, value in environ.items()
-        if name in _INHERITED_VARIABLES
-        or (name.upper().startswith(_SETTING_PREFIXES) and name.upper() not in _RESERVED_VARIABLES)
+        if name in _INHERITED_VARIABLES or name.upper().startswith(_SETTING_PREFIXES)
     }
     return inherited | {"LC_ALL": "C.UTF-8", "NO_COLOR": "1"}

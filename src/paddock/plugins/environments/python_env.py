@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import configparser
-import importlib.util
 import platform
 import re
 import sys
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.core.errors import Invalid, Problem
 from paddock.manifest.command import program_name_problem
+from paddock.manifest.registry_package import canonical_python_name
 
 VENV_PYTHON = "bin/python"
 """The interpreter of an environment: the only link in it."""
@@ -57,17 +56,18 @@ def make_virtualenv(root: Path, interpreter: Interpreter) -> None:
     (root / VENV_PYTHON).symlink_to(interpreter.path)
 
 
-def pip_directory() -> Path:
-    """Return the directory that pip can be imported from."""
-    spec = importlib.util.find_spec("pip")
-    assert spec is not None and spec.origin is not None, "pip is among our own requirements"
-    return Path(spec.origin).parents[1]
+def uv_program() -> Path:
+    """Return the program uv, which the package of that name brings."""
+    from uv import find_uv_bin
+
+    return Path(find_uv_bin())
 
 
 _ENTRY_POINT = re.compile(
     r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\s*\[.*\])?", re.ASCII
 )
-_MAX_ENTRY_POINTS_BYTES = 256 * 1024
+_MAX_ENTRY_POINTS_CHARS = 256 * 1024
+_MAX_METADATA_CHARS = 1024 * 1024
 
 
 class _CaseSensitiveParser(configparser.ConfigParser):
@@ -81,7 +81,7 @@ def parse_console_scripts(text: str) -> dict[str, str]:
     """Parse the programs of one package: name to `module:function`. Malformed lines are left out."""
     parser = _CaseSensitiveParser(delimiters=("=",), interpolation=None, strict=False)
     try:
-        parser.read_string(text[:_MAX_ENTRY_POINTS_BYTES])
+        parser.read_string(text[:_MAX_ENTRY_POINTS_CHARS])
     except configparser.Error:
         return {}
     if not parser.has_section("console_scripts"):
@@ -94,22 +94,49 @@ def parse_console_scripts(text: str) -> dict[str, str]:
     return scripts
 
 
-def wheel_programs(wheel: Path) -> dict[str, str]:
-    """Return the programs of a wheel.
+def unpacked_programs(folder: Path) -> dict[str, str]:
+    """Return the programs of the one package that was unpacked into a folder."""
+    programs: dict[str, str] = {}
+    for file in sorted(folder.glob("*.dist-info/entry_points.txt")):
+        programs |= parse_console_scripts(_read_start(file, _MAX_ENTRY_POINTS_CHARS))
+    return programs
+
+
+def read_metadata(folder: Path, package: str) -> dict[str, list[str]]:
+    """Return the headers in the `METADATA` of the one package that was unpacked into a folder, by lower-case names.
 
     Raises:
-        Invalid: it is not a wheel.
+        Invalid: there are none of this package.
     """
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            for name in archive.namelist():
-                if re.fullmatch(r"[^/]+\.dist-info/entry_points\.txt", name):
-                    with archive.open(name) as file:
-                        return parse_console_scripts(file.read(_MAX_ENTRY_POINTS_BYTES).decode("utf-8", "replace"))
-    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError) as error:
-        problem = Problem(wheel.name, "is not a wheel", code="not_a_wheel")
-        raise Invalid("the package cannot be read", [problem], code="environment.bad_package") from error
-    return {}
+    headers: dict[str, list[str]] = {}
+    for file in sorted(folder.glob("*.dist-info/METADATA")):
+        headers = parse_headers(_read_start(file, _MAX_METADATA_CHARS))
+    if canonical_python_name("".join(headers.get("name", ()))) != canonical_python_name(package):
+        problem = Problem(package, "is not a wheel", code="not_a_wheel")
+        raise Invalid("the package cannot be read", [problem], code="environment.bad_package")
+    return headers
+
+
+def parse_headers(text: str) -> dict[str, list[str]]:
+    """Parse the headers above the first empty line, by lower-case names; a line that begins with a space goes on with
+    the one before it."""
+    headers: dict[str, list[str]] = {}
+    values: list[str] = []
+    for line in text.splitlines():
+        if not line.strip():
+            break
+        if line[0] in " \t" and values:
+            values[-1] += "\n" + line.strip()
+        else:
+            name, _, value = line.partition(":")
+            values = headers.setdefault(name.strip().lower(), [])
+            values.append(value.strip())
+    return headers
+
+
+def _read_start(file: Path, max_chars: int) -> str:
+    with file.open(encoding="utf-8", errors="replace") as opened:
+        return opened.read(max_chars)
 
 
 def installed_programs(root: Path, ranks: Mapping[str, int]) -> dict[str, str]:
@@ -118,8 +145,7 @@ def installed_programs(root: Path, ranks: Mapping[str, int]) -> dict[str, str]:
     for file in root.glob("lib*/python*/site-packages/*.dist-info/entry_points.txt"):
         package = file.parent.name.removesuffix(".dist-info").rpartition("-")[0]
         rank = ranks.get(re.sub(r"[-_.]+", "-", package).lower(), len(ranks))
-        with file.open(encoding="utf-8", errors="replace") as opened:
-            candidates.append((rank, package, parse_console_scripts(opened.read(_MAX_ENTRY_POINTS_BYTES))))
+        candidates.append((rank, package, parse_console_scripts(_read_start(file, _MAX_ENTRY_POINTS_CHARS))))
     merged: dict[str, str] = {}
     for _, _, scripts in sorted(candidates, key=lambda one: one[:2], reverse=True):
         merged |= scripts

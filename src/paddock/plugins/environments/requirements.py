@@ -53,7 +53,7 @@ def read_requirements(root: Path, manifest: Manifest) -> list[str]:
         text = re.sub(r"(?:^|\s)#.*", "", line).strip()
         if not text:
             continue
-        # Options, URLs and files would decide where pip looks and what it runs.
+        # Options, URLs and files would decide where uv looks and what it runs.
         requirement = parse_python_requirement(text)
         if requirement is not None:
             requirements.append(str(requirement))

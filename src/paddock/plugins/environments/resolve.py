@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock.cage.bounded_process import run_bounded
@@ -16,13 +16,14 @@ from paddock.core.errors import HostError, OperatorError, PaddockError, Problem
 from paddock.core.printable import printable
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.registry_package import canonical_python_name
-from paddock.plugins.environments.lock import Lock, PinnedPackage, write_python_lock
+from paddock.plugins.environments.build import check_package_files
+from paddock.plugins.environments.lock import Lock, pinned_files, write_python_lock
 from paddock.plugins.environments.metadata import PackageMetadata, npm_metadata, python_metadata
 from paddock.plugins.environments.npm import Npm
 from paddock.plugins.environments.npm_lock import npm_programs, packages_with_scripts
 from paddock.plugins.environments.package_client import PackageClient
-from paddock.plugins.environments.pip import Pip
-from paddock.plugins.environments.python_env import wheel_programs
+from paddock.plugins.environments.python_env import read_metadata, unpacked_programs
+from paddock.plugins.environments.uv import Uv, UvResolution
 from paddock.plugins.package.source import PackageSource, SourceKind
 
 
@@ -57,48 +58,26 @@ def resolve_from_index(source: PackageSource, client: PackageClient) -> PackageR
 
 def lock_requirements(requirements: Sequence[str], client: PackageClient) -> Lock:
     """Build the lock for the requirements of a Python plugin."""
-    entries = Pip(client, client.workspace / "resolving").resolve(requirements)
-    return _build_python_lock(entries, "")
+    return _build_python_lock(Uv(client).resolve(requirements), "")
 
 
 def _resolve_python(source: PackageSource, client: PackageClient) -> PackageResolution:
-    pip = Pip(client, client.workspace / "resolving")
-    entries = pip.resolve([source.location + (source.ref or ""), *source.constraints])
-    name = source.location.partition("[")[0]
-    lock = _build_python_lock(entries, name)
-    requested = canonical_python_name(name)
-    entry = next(one for one in entries if canonical_python_name(one["metadata"]["name"]) == requested)
-    facts = python_metadata(entry)
-    programs = wheel_programs(pip.download_wheel(lock))
-    return PackageResolution(facts, tuple(programs), lock, facts.warnings)
+    uv = Uv(client)
+    resolution = uv.resolve([source.location + (source.ref or ""), *source.constraints])
+    lock = _build_python_lock(resolution, source.location.partition("[")[0])
+    folder = client.workspace / "wheel"
+    uv.unpack(pinned_files(lock)[0], folder)
+    check_package_files(folder)
+    package = lock.packages[0]
+    facts = python_metadata(read_metadata(folder, package.name), yanked=package.name in resolution.yanked)
+    return PackageResolution(facts, tuple(unpacked_programs(folder)), lock, facts.warnings)
 
 
-def _build_python_lock(entries: Sequence[Mapping[str, Any]], requested: str) -> Lock:
-    pins: list[tuple[PinnedPackage, str]] = []
-    urls: dict[str, str] = {}
-    for entry in entries:
-        try:
-            pinned = PinnedPackage(entry["metadata"]["name"], entry["metadata"]["version"])
-            sha256 = entry["download_info"]["archive_info"]["hashes"]["sha256"]
-        except (KeyError, TypeError) as error:
-            raise OperatorError(
-                "a package has no hash, so it cannot be pinned",
-                code="environment.not_pinned",
-                hint="it comes from a repository or a directory; install that as a plugin of its own",
-            ) from error
-        if entry.get("is_direct"):
-            raise OperatorError(
-                f"{printable(str(pinned.name))} would come from an address of its own, not from the index",
-                code="environment.elsewhere",
-                hint="ask the author for a version that needs only packages of the index",
-            )
-        pins.append((pinned, sha256))
-        urls[pinned.name] = str(entry["download_info"].get("url", ""))
+def _build_python_lock(resolution: UvResolution, requested: str) -> Lock:
     # A fixed order, so that equal packages give an equal lock; the requested one comes first.
     requested = canonical_python_name(requested)
-    names = {pinned.name: canonical_python_name(pinned.name) for pinned, _ in pins}
-    pins.sort(key=lambda one: (names[one[0].name] != requested, names[one[0].name]))
-    return replace(write_python_lock(pins), urls=urls)
+    names = {file: canonical_python_name(file.package.name) for file in resolution.files}
+    return write_python_lock(sorted(resolution.files, key=lambda file: (names[file] != requested, names[file])))
 
 
 def _resolve_npm(source: PackageSource, client: PackageClient) -> PackageResolution:

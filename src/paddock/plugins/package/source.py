@@ -37,7 +37,7 @@ class SourceKind(StrEnum):
     ARCHIVE = "archive"
     GIT = "git"
     CONFIGURATION = "configuration"  # a server known only from another program's settings
-    PYPI = "pypi"  # the Python package index, or the one that pip is set up for
+    PYPI = "pypi"  # the Python package index, or the one that pip's settings name
     NPM = "npm"  # the npm registry, likewise
     UPLOAD = "upload"  # a file sent by a browser; the location is its name there
 

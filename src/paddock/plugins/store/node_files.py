@@ -88,7 +88,7 @@ def open_package_client(store: PluginStore, progress: ProgressCallback | None) -
     with open_staging_directory(store.staging) as directory:
         workspace = Path(directory) / "client"
         workspace.mkdir()
-        yield PackageClient(workspace, os.environ, progress)
+        yield PackageClient(workspace, store.cache, os.environ, progress)
 
 
 @contextmanager

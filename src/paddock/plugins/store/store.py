@@ -39,6 +39,7 @@ class PluginStore:
     database: DirectDatabase
     blobs: Blobs
     data: Path
+    cache: Path  # of downloads; can be removed at any time
     local_file: Path
     clock: Clock
     random: Random
@@ -258,6 +259,7 @@ def open_plugin_store(
             database=database,
             blobs=open_blobs(database, directories.data / "packages", clock),
             data=directories.data,
+            cache=directories.cache,
             local_file=directories.local_file,
             clock=clock,
             random=SystemRandom(),
