@@ -1,4 +1,4 @@
-"""The settings for pip of whoever runs Paddock, in the words of uv, which reads none of pip's files.
+"""The settings that the user of Paddock made for pip, as settings of uv, which reads none of pip's files.
 
 People have told pip once where their packages come from: an index of their own, its certificate, a proxy. They are not
 asked to say it again.
@@ -28,7 +28,7 @@ class PipSettings:
 
     def uv_variables(self) -> dict[str, str]:
         """Return the variables that tell uv the same. In variables rather than options: an address may hold a password,
-        and everybody on the machine can read command lines."""
+        and every user of the machine can read command lines."""
         read = self._read
         chosen = {
             "UV_DEFAULT_INDEX": read("index-url"),
@@ -97,7 +97,7 @@ def _read_file(file: Path) -> dict[str, str]:
         raise OperatorError(
             f"the settings of pip cannot be read: {file}: {reason}",
             code="environment.client_failed",
-            hint="mend the file, or name another one: export PIP_CONFIG_FILE=/dev/null for none",
+            hint="fix the file, or use none: export PIP_CONFIG_FILE=/dev/null",
         ) from error
     return {
         _option_name(name): value
