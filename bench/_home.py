@@ -32,8 +32,8 @@ def write_package(folder: Path, name: str, files: dict[str, str], **fields: Any)
     return folder
 
 
-def install(home: Path, *packages: Path, enabled: bool = True) -> None:
-    """Install packages, each with all that it asks for, and enable them unless told not to."""
+def install(home: Path, *packages: Path | str, enabled: bool = True) -> None:
+    """Install packages from directories or a registry, with all they ask for, and enable them unless told not to."""
     with open_local_store({"PADDOCK_HOME": str(home)}, home) as opened:
         for package in packages:
             with resolve_package(opened.plugins, parse_source(str(package))) as prepared:
