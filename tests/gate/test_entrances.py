@@ -39,7 +39,7 @@ ENTRANCES: dict[str, Enter] = {
     "a program": lambda host: host.call("mail.look", {}, context=made_by(ANN)),
     "MCP": through_mcp,
     "HTTP": through_http,
-    "HTTP, followed": lambda host: host.calls.registry.start_by_name("mail.look", {}, made_by(ANN)).wait(),
+    "HTTP, followed": lambda host: host.calls.registry.start("mail", "look", {}, made_by(ANN)).wait(),
 }
 
 

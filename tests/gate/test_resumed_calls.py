@@ -42,7 +42,8 @@ async def eve(host: Host, *roles: str) -> CallContext:
 
 
 async def waiting(host: Host, context: CallContext, name: str = "mail.send") -> CallHandle:
-    live = host.calls.registry.start_by_name(name, {"to": "bob"}, context)
+    plugin, _, callable_name = name.partition(".")
+    live = host.calls.registry.start(plugin, callable_name, {"to": "bob"}, context)
     with pytest.raises(NeedsApproval):
         await patiently(live.wait())
     return live

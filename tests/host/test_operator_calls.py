@@ -13,7 +13,7 @@ from paddock import Config, open_host
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied, NotFound
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId
-from paddock.gate.calls import registry
+from paddock.gate.calls import recent_calls
 from paddock.gate.calls.handle import CallHandle
 from paddock.plugins.manage.enable import enable
 
@@ -31,7 +31,6 @@ async def test_the_person_at_the_machine_holds_every_scope_that_what_they_call_r
     async with open_host(Config(home=home.path, environ={})) as host:
         answers = [
             await patiently(host.call(NAME, DRAFT)),
-            await patiently(host.calls.registry.start_by_name(NAME, DRAFT, host.operator_context("ada")).wait()),
             await patiently(host.calls.registry.start(NAME, "", DRAFT, host.operator_context("ada")).wait()),
         ]
         assert all("Professor Lindqvist" in answer["result"]["body"] for answer in answers)
@@ -45,7 +44,7 @@ async def test_the_person_at_the_machine_holds_every_scope_that_what_they_call_r
 async def test_a_call_that_ended_costs_the_same_however_many_are_kept(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "MAX_ENDED_CALLS", 20)
+    monkeypatch.setattr(recent_calls, "MAX_ENDED_CALLS", 20)
     sized: list[str] = []
     size = CallHandle.size
 

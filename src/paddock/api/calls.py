@@ -15,7 +15,7 @@ from paddock.core.elicitation import QuestionAnswer
 from paddock.core.errors import CallerError, NeedsApproval
 from paddock.core.schema_annotations import MemberConstraint
 from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, CallSummaryJson
-from paddock.gate.calls.registry import MAX_ENDED_CALLS
+from paddock.gate.calls.recent_calls import MAX_ENDED_CALLS
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.dry_run import DryRunJson
 from paddock.gate.effects.approval_preview import pending_approval_json

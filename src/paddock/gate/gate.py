@@ -16,7 +16,7 @@ from typing import Any
 
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError
+from paddock.core.errors import CallerError, Invalid, NotFound, PaddockError
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.scopes import require_scopes
 from paddock.gate.admission.fairness import FairScheduler
@@ -25,6 +25,7 @@ from paddock.gate.authorization import Authorizer, denied_error, policy_snapshot
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.catalogue.catalogues import Catalogues
+from paddock.gate.catalogue.dynamic_target import refresh_target, require_unchanged
 from paddock.gate.effects.coordinator import KeyAlreadyClaimed, OutcomeWaiter, ReplayedResult
 from paddock.gate.effects.long_running_calls import LongRunningCalls
 from paddock.gate.effects.starter import CallStarter, DecisionChanged
@@ -230,7 +231,7 @@ class Gate:
         if target.manifest.operation_auth:
             await self.require_secrets(target, invocation.payload, invocation.context)
         if target.dynamic:
-            await self._require_unchanged(target)
+            await require_unchanged(target, self.supervisor, self.catalogues)
         invocation.ran = True
         asyncio.get_running_loop().call_soon(invocation.hash_payload)  # while the plugin works
         result = await self.supervisor.call(
@@ -296,44 +297,13 @@ class Gate:
         """The target as its server describes it now. No server is started for a caller whom the policy denies it.
 
         Raises:
-            PaddockError: the policy denies the call; and see `_refresh_target`.
+            PaddockError: the policy denies the call; and see `refresh_target`.
         """
         decision = await self.authorizer.decide(invocation.target, invocation.context)
         if isinstance(decision, Deny):
             invocation.decision = decision
             raise denied_error(decision, invocation.target, invocation.call_id)
-        return await self._refresh_target(invocation.target)
-
-    async def _refresh_target(self, target: CallTarget) -> CallTarget:
-        """The target as its server describes it now, which is not known before the server runs.
-
-        Raises:
-            PaddockError: the target is withheld, is gone, or its server does not run.
-        """
-        while target.dynamic:
-            if target.withheld is not None:
-                raise target.withheld.unavailable_error(target.key.plugin, target.requested_name, target.key.tenant)
-            await self.supervisor.ensure_running(target.key)
-            current = self.catalogue(target.key.tenant).refresh(target)
-            if current.key == target.key and current.withheld is None:
-                return current
-            target = current
-        return target
-
-    async def _require_unchanged(self, target: CallTarget) -> None:
-        """Require that a server still offers what was decided about. From here to the call nothing may wait: the
-        process that is called must be the one that was asked.
-
-        Raises:
-            Conflict: it offers something else under that name now.
-        """
-        if (await self._refresh_target(target)).definition_hash != target.definition_hash:
-            raise Conflict(
-                f"{target.title} has changed since the call was made",
-                code="callable.changed",
-                hint="repeat the call",
-                details={"plugin": target.key.plugin},
-            )
+        return await refresh_target(invocation.target, self.supervisor, self.catalogues)
 
     def _require_scope(self, target: CallTarget, context: CallContext) -> None:
         if target.key.tenant != context.tenant:

@@ -199,7 +199,7 @@ def is_queued(works: Works) -> bool:
 
 async def test_a_call_is_in_doubt_that_is_cancelled_while_others_look_at_it(works: Works) -> None:
     async with works.open() as host, works.open("command") as other:
-        live = host.calls.registry.start_by_name(NAME, {}, made_by(ANN, idempotency_key="k1"))
+        live = host.calls.registry.start(NAME, "", {}, made_by(ANN, idempotency_key="k1"))
         await works.until("asked")
         looks = looks_of(other)
         slow = looks._database = SlowToRead(looks._database)  # pyright: ignore[reportPrivateUsage]

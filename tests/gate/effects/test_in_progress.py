@@ -181,7 +181,7 @@ async def test_whoever_waits_gets_the_end_and_whoever_has_the_same_key_gets_the_
 
 async def test_a_call_in_progress_takes_no_place_and_goes_on_when_its_caller_hangs_up(works: Works) -> None:
     async with works.open() as host:
-        live = host.calls.registry.start_by_name(NAME, {}, made_by(ANN, idempotency_key="k1"))
+        live = host.calls.registry.start(NAME, "", {}, made_by(ANN, idempotency_key="k1"))
         await works.until("asked")
         seen, running = live.to_json()["status"], host.calls.registry.running_count
         live.on_disconnect()
@@ -245,7 +245,7 @@ async def test_a_call_that_somebody_cancels_is_in_doubt_since_its_operator_may_f
     works: Works,
 ) -> None:
     async with works.open() as host:
-        live = host.calls.registry.start_by_name(NAME, {}, made_by(ANN, idempotency_key="k1"))
+        live = host.calls.registry.start(NAME, "", {}, made_by(ANN, idempotency_key="k1"))
         await works.until("asked")
         await host.approvals.cancel(live)
         await asyncio.wait_for(live.wait_ended(), PATIENCE)
@@ -276,7 +276,7 @@ async def test_what_only_reads_is_asked_again_for_as_long_as_somebody_waits(tmp_
         assert await made == SUCCEEDED
         (works.outside / "go").unlink()
         (works.outside / "asked").unlink()
-        live = host.calls.registry.start_by_name(NAME, {}, made_by(ANN))
+        live = host.calls.registry.start(NAME, "", {}, made_by(ANN))
         await works.until("asked")
         live.on_disconnect()
         await asyncio.wait_for(live.wait_ended(), PATIENCE)

@@ -28,7 +28,7 @@ def office(tmp_path: Path) -> Office:
 
 async def waiting(host: Host) -> CallHandle:
     """A call of Ann's under one key that waits for a person, whoever asked them."""
-    live = host.calls.registry.start_by_name("mail.send", {"to": "bob"}, made_by(ANN, idempotency_key="k1"))
+    live = host.calls.registry.start("mail", "send", {"to": "bob"}, made_by(ANN, idempotency_key="k1"))
     async for event in live.events():
         assert event.kind == "approval"
         break

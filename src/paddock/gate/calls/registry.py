@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from typing import Any
@@ -16,14 +16,13 @@ from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.printable import printable
 from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, CallSummaryJson, do_nothing
 from paddock.gate.calls.other_nodes import claimed_by_other_host, wait_for_remote_outcome
+from paddock.gate.calls.recent_calls import MAX_ENDED_CALLS, RecentCalls
 from paddock.gate.calls.tasks import CallTasks
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.gate import Gate
 from paddock.gate.invocation import CallCancelled, CallRequest
 from paddock.runtime.calls import AskCaller, OnEvent
 
-MAX_ENDED_CALLS = 1_000
-MAX_ENDED_BYTES = 64 * 1024 * 1024  # results and events of ended calls
 MAX_RUNNING_CALLS = 512
 
 
@@ -37,52 +36,28 @@ class CallRegistry:
         self._random = random
         self._calls: dict[str, CallHandle] = {}
         self._joined_requests: dict[CallId, CallRequest] = {}  # of calls that wait for another call's approval
-        # Call ids and sizes by tenant, in the order in which the calls ended.
-        self._ended: dict[Tenant, deque[tuple[CallId, int]]] = {}
-        self._ended_bytes_for: Counter[Tenant] = Counter()
-        self._ended_bytes = 0
-        self._ended_count = 0
+        self._recent = RecentCalls()
         self._just_ended: list[CallHandle] = []
         self._running = 0
         self._running_for: Counter[Tenant] = Counter()
         self._closed = False
 
-    def start(
-        self,
-        plugin: str,
-        callable_name: str,
-        params: Mapping[str, Any],
-        context: CallContext,
-        *,
-        answers: bool = True,
-    ) -> CallHandle:
-        """Start a call in its own task and return its handle; it continues even if no caller waits for it.
-
-        Args:
-            plugin: The plugin's name or an alias.
-            callable_name: May be empty if the plugin has only one callable.
-            params: The parameters of the call.
-            context: The caller's context.
-            answers: Whether the caller can answer questions meanwhile; otherwise all questions are declined.
+    def start(self, plugin: str, callable_name: str, params: Mapping[str, Any], context: CallContext) -> CallHandle:
+        """Start a call of a plugin's callable; `callable_name` may be empty if it has only one. See `start_target`.
 
         Raises:
             NotFound: no such plugin or callable exists.
+        """
+        return self.start_target(self.find_target(plugin, callable_name, context), params, context)
+
+    def start_target(self, target: CallTarget, params: Mapping[str, Any], context: CallContext) -> CallHandle:
+        """Start a call in its own task and return its handle; it continues even if no caller waits for it.
+
+        Raises:
             Busy: too many calls are in flight, or the host is shutting down.
         """
-        return self.start_target(self.find_target(plugin, callable_name, context), params, context, answers=answers)
-
-    def start_by_name(
-        self, name: str, params: Mapping[str, Any], context: CallContext, *, answers: bool = True
-    ) -> CallHandle:
-        """Start a call by the full name, `<plugin>.<callable>`. See `start` and `Catalogue.find`."""
-        return self.start_target(self.find_target_by_name(name, context), params, context, answers=answers)
-
-    def start_target(
-        self, target: CallTarget, params: Mapping[str, Any], context: CallContext, *, answers: bool = True
-    ) -> CallHandle:
-        """Start a call to a target of the catalogue. See `start`."""
         handle = self._admit(target, context)
-        self._start(handle, self._request(handle, target, params, answers=answers))
+        self._start(handle, self._request(handle, target, params, answers=True))
         return handle
 
     def start_inline(
@@ -141,7 +116,10 @@ class CallRegistry:
         answers: bool,
         approval: str | None = None,
     ) -> CallRequest:
-        """Build the request for a call whose events and questions go to its handle alone."""
+        """Build the request for a call whose events and questions go to its handle alone.
+
+        Without `answers` the caller cannot answer questions, and all of them are declined.
+        """
         ask = handle.questions.ask if answers else None
         return CallRequest(target, params, handle.context, handle.id, approval, handle.add_event, ask)
 
@@ -342,50 +320,35 @@ class CallRegistry:
 
     async def _supervise(self, handle: CallHandle, work: Coroutine[Any, Any, Any], approval: str | None) -> None:
         """Run the work of a call and settle its handle, also when the call is cancelled or the host shuts down."""
-        task = asyncio.current_task()
-        assert task is not None
-        cancellations = task.cancelling()  # a caller may make a call while its task is being cancelled
-        result: Any = None
-        error: BaseException | None = None
         try:
-            if handle.cancel_requested:  # before any work was done
-                work.close()
-                error = asyncio.CancelledError()
-            else:
-                handle.set_canceller(task.cancel)
-                try:
-                    result = await work
-                except (asyncio.CancelledError, Exception) as stopped:
-                    error = stopped
-                handle.set_canceller(do_nothing)  # there is nothing left to stop
-                if handle.cancel_requested:
-                    task.uncancel()  # the cancellation was meant for the call, not for this task
-                if task.cancelling() > cancellations:
-                    raise asyncio.CancelledError  # this task itself is being cancelled
-            # A host that shuts down abandons its calls and does not cancel them: a call that waits for approval, or is
-            # approved, continues on the next host.
-            cancelled = handle.cancel_requested and not self._closed
-            needs_approval = isinstance(error, NeedsApproval)
-            if cancelled and (approval is not None or needs_approval):
-                await self._gate.starter.withdraw(handle.context.tenant, handle.id)
-            if isinstance(error, asyncio.CancelledError) or (cancelled and needs_approval):
-                reason = CallCancelled("the call was cancelled") if cancelled else handle.shutdown_error()
-                handle.end("cancelled", self._now(), error=reason)
-            elif error is None:
-                handle.end("succeeded", self._now(), result=result)
-            elif isinstance(error, NeedsApproval):
-                handle.hold(error)
-            elif isinstance(error, PaddockError):
-                handle.end("failed", self._now(), error=error)
-            else:
-                handle.end("failed", self._now(), error=HostError("the host failed", code="internal"))
-                asyncio.get_running_loop().call_exception_handler({"message": "a call failed", "exception": error})
+            result, error = await _attempt(handle, work)
+            await self._settle(handle, result, error, approval)
         finally:
             self._release_slot(handle)
             if handle.status in ("running", "in_progress"):  # this task is being cancelled
                 handle.end("cancelled", self._now(), error=handle.shutdown_error())
             if handle.status != "pending_approval":
                 self._retain_soon(handle)
+
+    async def _settle(self, handle: CallHandle, result: Any, error: BaseException | None, approval: str | None) -> None:
+        # A host that shuts down abandons its calls and does not cancel them: a call that waits for approval, or is
+        # approved, continues on the next host.
+        cancelled = handle.cancel_requested and not self._closed
+        needs_approval = isinstance(error, NeedsApproval)
+        if cancelled and (approval is not None or needs_approval):
+            await self._gate.starter.withdraw(handle.context.tenant, handle.id)
+        if isinstance(error, asyncio.CancelledError) or (cancelled and needs_approval):
+            reason = CallCancelled("the call was cancelled") if cancelled else handle.shutdown_error()
+            handle.end("cancelled", self._now(), error=reason)
+        elif error is None:
+            handle.end("succeeded", self._now(), result=result)
+        elif isinstance(error, NeedsApproval):
+            handle.hold(error)
+        elif isinstance(error, PaddockError):
+            handle.end("failed", self._now(), error=error)
+        else:
+            handle.end("failed", self._now(), error=HostError("the host failed", code="internal"))
+            asyncio.get_running_loop().call_exception_handler({"message": "a call failed", "exception": error})
 
     def _acquire_slot(self, handle: CallHandle) -> None:
         handle.has_slot = True
@@ -411,33 +374,37 @@ class CallRegistry:
 
     def _retain(self, handle: CallHandle) -> None:
         self._joined_requests.pop(handle.id, None)
-        tenant, size = handle.context.tenant, handle.size
-        self._ended.setdefault(tenant, deque()).append((handle.id, size))
-        self._ended_bytes_for[tenant] += size
-        self._ended_bytes += size
-        self._ended_count += 1
-        # Evict from the tenant with the most calls, so that no tenant can evict the calls of another.
-        while self._ended_count > MAX_ENDED_CALLS:
-            only_tenant = len(self._ended) == 1
-            self._evict_oldest(tenant if only_tenant else max(self._ended, key=lambda one: len(self._ended[one])))
-        while self._ended_bytes > MAX_ENDED_BYTES:
-            older = [one for one, calls in self._ended.items() if len(calls) > (one == tenant)]
-            if not older:
-                break  # this call alone exceeds the limit, and stays for its caller
-            self._evict_oldest(max(older, key=lambda one: self._ended_bytes_for[one]))
-
-    def _evict_oldest(self, tenant: Tenant) -> None:
-        """Remove the call of a tenant that ended first."""
-        oldest, size = self._ended[tenant].popleft()
-        self._ended_bytes_for[tenant] -= size
-        self._ended_bytes -= size
-        if not self._ended[tenant]:
-            del self._ended[tenant], self._ended_bytes_for[tenant]
-        del self._calls[oldest]
-        self._ended_count -= 1
+        for evicted in self._recent.add(handle.context.tenant, handle.id, handle.size):
+            del self._calls[evicted]
 
     def _now(self) -> datetime:
         return self._clock.now()
+
+
+async def _attempt(handle: CallHandle, work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    """Run the work of a call in this task, where it can be cancelled; returns its result or error.
+
+    Raises:
+        CancelledError: this task itself is being cancelled.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    cancellations = task.cancelling()  # a caller may make a call while its task is being cancelled
+    if handle.cancel_requested:  # before any work was done
+        work.close()
+        return None, asyncio.CancelledError()
+    result, error = None, None
+    handle.set_canceller(task.cancel)
+    try:
+        result = await work
+    except (asyncio.CancelledError, Exception) as stopped:
+        error = stopped
+    handle.set_canceller(do_nothing)  # there is nothing left to stop
+    if handle.cancel_requested:
+        task.uncancel()  # the cancellation was meant for the call, not for this task
+    if task.cancelling() > cancellations:
+        raise asyncio.CancelledError
+    return result, error
 
 
 def _both(first: OnEvent, second: OnEvent) -> OnEvent:

@@ -220,7 +220,7 @@ class EffectCoordinator:
             invocation.finish(self._clock.monotonic(), invocation.result, error)
             await run_to_completion(self.record_outcome(invocation, invocation.result, error))
         else:
-            await self.release_unstarted(invocation, error)
+            await self._release_unstarted(invocation, error)
 
     async def record_outcome(self, invocation: Invocation, result: Any, error: BaseException | None) -> EffectState:
         """Record the outcome of a call that had started. See `OutcomeRecorder.record`."""
@@ -236,7 +236,7 @@ class EffectCoordinator:
         if effect is not None and effect.state is EffectState.STARTED:
             records.mark_failed(tx, effect, now=self._now(), error=error)
 
-    async def release_unstarted(self, invocation: Invocation, error: BaseException | None) -> None:
+    async def _release_unstarted(self, invocation: Invocation, error: BaseException | None) -> None:
         """Release the key of a call that waited for a person and fails before it starts.
 
         Where that cannot be written now, the next call with the key looks at the approval request. The same holds where

@@ -14,7 +14,8 @@ from paddock.approvals.service import Approvals
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, NotFound, StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.calls.registry import MAX_ENDED_CALLS, CallRegistry
+from paddock.gate.calls.recent_calls import MAX_ENDED_CALLS
+from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import PendingCallResumer
 from paddock.gate.effects.in_doubt import recovery_job_type_at
 from paddock.gate.effects.poller import OperatorPoller
