@@ -21,6 +21,7 @@ from paddock.api.identity.people import PeopleRoutes
 from paddock.api.identity.sign_ins import SignInRoutes
 from paddock.api.identity.tenants import TenantRoutes
 from paddock.api.ledger import LedgerRoutes
+from paddock.api.make_call import MakeCallRoutes
 from paddock.api.plugins.configuration import ConfigurationRoutes
 from paddock.api.plugins.features import DefinitionRoutes, FeatureRoutes
 from paddock.api.plugins.installs import InstallRoutes
@@ -46,6 +47,7 @@ def api_routes(
 ) -> tuple[ApiRoute, ...]:
     """Return every route of the API, including `/openapi.json`, which describes `more` as well."""
     routes: tuple[ApiRoute, ...] = (
+        *MakeCallRoutes(host, shutdown.closing).endpoints(),
         *CallRoutes(host, shutdown.closing).endpoints(),
         *UnresolvedCallRoutes(host).endpoints(),
         *ActivationRoutes(host).endpoints(),
