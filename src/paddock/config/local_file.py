@@ -26,7 +26,7 @@ from paddock.config.variables import substitute
 from paddock.core.errors import Conflict, HostError, Invalid, OperatorError, Problem
 from paddock.core.printable import printable
 from paddock.core.secret import Secret
-from paddock.store.filesystem import sync_directory
+from paddock.store.filesystem import replace_private_file
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -298,7 +298,7 @@ def _file_lock(path: Path) -> Generator[None]:
 
 
 def _write_atomically(path: Path, text: str, expected: dict[str, Any]) -> None:
-    """Replace the file atomically, private, and durable when this returns."""
+    """Replace the file, if the new text says what is expected."""
     _, values = parse_toml(text.encode(), path)
     if values != expected:
         raise HostError(
@@ -306,14 +306,4 @@ def _write_atomically(path: Path, text: str, expected: dict[str, Any]) -> None:
             code="config.edit_unsafe",
             hint="edit it by hand",
         )
-    # One fixed name: we hold the lock, and the next command removes what a killed one left.
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.unlink(missing_ok=True)
-    # Private from its first byte, so that others can read it at no moment.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text.encode())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_directory(path.parent)
+    replace_private_file(path, text.encode())

@@ -27,7 +27,7 @@ from paddock.queue import leases, queue
 from paddock.queue.leases import HEARTBEAT_INTERVAL_S, LEASE_S, LeaseMonitor, NodeRun
 from paddock.queue.run_locks import RunLocks
 from paddock.store.database import Database
-from paddock.store.filesystem import sync_directory
+from paddock.store.filesystem import create_private_file, sync_directory
 from paddock.store.transaction import Transaction
 
 _NODE_ID = re.compile(rb"node_[0-9a-z]{26}\n?")
@@ -60,12 +60,8 @@ def load_or_create_node_id(state: Path, clock: Clock, random: Random) -> str:
 
 def _create_node_file(file: Path, node_id: str) -> None:
     draft = file.with_name(f"{file.name}-{node_id}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(f"{node_id}\n".encode())
-            opened.flush()
-            os.fsync(opened.fileno())
+        create_private_file(draft, f"{node_id}\n".encode())
         try:
             os.link(draft, file)  # unlike a rename, it never replaces an existing file
         except FileExistsError:

@@ -20,7 +20,7 @@ from paddock.core.clock import Random
 from paddock.core.errors import OperatorError, PaddockError
 from paddock.core.secret import Secret
 from paddock.secrets.envelope import KEY_BYTES, KEY_ID, WrappingKey
-from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, sync_directory
+from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, create_private_file, sync_directory
 
 CREDENTIAL_NAME = "paddock-kek"
 _MAX_KEY_FILE_BYTES = 4_096
@@ -158,11 +158,7 @@ class KeyFileStore:
         file = self.folder / f"{new_key.key.id}.key"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(file, flags, 0o600), "wb") as opened:
-                opened.write(new_key.key.raw.hex().encode() + b"\n")
-                opened.flush()
-                os.fsync(opened.fileno())
+            create_private_file(file, new_key.key.raw.hex().encode() + b"\n")
             sync_directory(self.folder)
         except OSError as error:
             if error.errno in OUT_OF_SPACE_ERRNOS:

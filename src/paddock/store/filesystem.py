@@ -1,4 +1,4 @@
-"""Durable directory entries, and the errors of a full disk."""
+"""Files and directory entries that are on disk when a call returns, and the errors of a full disk."""
 
 from __future__ import annotations
 
@@ -16,6 +16,34 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def create_private_file(path: Path, content: bytes) -> None:
+    """Create a file that only its owner can read, from its first byte on. See `sync_directory` for its name.
+
+    Raises:
+        FileExistsError: it exists already.
+        OSError: it cannot be written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_private_file(path: Path, content: bytes) -> None:
+    """Create or replace a file in one step: at any time it has its old or its new content. One writer at a time.
+
+    Raises:
+        OSError: it cannot be written, and is as it was.
+    """
+    # One fixed name, so that the next call removes what a killed one left.
+    draft = path.with_name(f".{path.name}.new")
+    draft.unlink(missing_ok=True)
+    create_private_file(draft, content)
+    draft.replace(path)
+    sync_directory(path.parent)
 
 
 OUT_OF_SPACE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))

@@ -35,10 +35,6 @@ class Comparison:
     version: str | None = None
     refusals: tuple[Problem, ...] = ()
 
-    @property
-    def in_sync(self) -> bool:
-        return not self.problems
-
 
 def compare_declarations(manifest: Manifest, program: ProgramDescription, load_schema: LoadSchema) -> Comparison:
     """Compare a native manifest with what its program says.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +12,7 @@ from typing import Any, cast
 
 from paddock.core.errors import HostError
 from paddock.net.anchor_address import AnchorAddress
+from paddock.store.filesystem import replace_private_file
 
 MAX_RECEIPTS = 1_000  # of one address; the oldest are dropped
 _FOLDER = "anchors"
@@ -70,12 +70,6 @@ def read_receipts(state: Path, address: AnchorAddress) -> list[AnchorReceipt]:
     return [_parse_receipt(line, file) for line in content.split(b"\n")[:-1]]
 
 
-def last_sent_at(state: Path, address: AnchorAddress) -> datetime | None:
-    """Return when something was last sent to an address. Raises as `read_receipts` does."""
-    receipts = read_receipts(state, address)
-    return datetime.fromisoformat(receipts[-1].at) if receipts else None
-
-
 def append_receipt(state: Path, address: AnchorAddress, receipt: AnchorReceipt) -> None:
     """Add a receipt, on disk when this returns.
 
@@ -86,13 +80,7 @@ def append_receipt(state: Path, address: AnchorAddress, receipt: AnchorReceipt) 
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     kept = [*read_receipts(state, address), receipt][-MAX_RECEIPTS:]
     # As a whole: the file is small, and so it can be neither half written nor grow for ever.
-    draft = file.with_suffix(".new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as output:
-        output.write(b"".join(_receipt_line(one) for one in kept))
-        output.flush()
-        os.fsync(output.fileno())
-    draft.replace(file)
+    replace_private_file(file, b"".join(_receipt_line(one) for one in kept))
 
 
 def failure_file(state: Path, address: AnchorAddress) -> Path:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from paddock.core.errors import HostError
 from paddock.ledger.chain.checkpoint import last_signers
-from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, sync_directory
+from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, create_private_file, sync_directory
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -136,7 +136,8 @@ def _generate_key(state: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = folder / f".ledger.key.{os.getpid()}"
     try:
-        _write_key_file(temporary, private)
+        temporary.unlink(missing_ok=True)  # of a process that was killed
+        create_private_file(temporary, private)
         os.link(temporary, private_key_file(state))  # fails if another process was faster; its key counts then
     except FileExistsError:
         return
@@ -160,21 +161,14 @@ def _write_public_key(state: Path, key: Ed25519PrivateKey) -> None:
         return
     temporary = file.with_name(f".ledger.pub.{os.getpid()}")
     try:
-        _write_key_file(
+        temporary.unlink(missing_ok=True)  # of a process that was killed
+        create_private_file(
             temporary, public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         )
         temporary.replace(file)
     finally:
         temporary.unlink(missing_ok=True)
     sync_directory(file.parent)
-
-
-def _write_key_file(file: Path, content: bytes) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as opened:
-        opened.write(content)
-        opened.flush()
-        os.fsync(opened.fileno())
 
 
 def _lost_key_error(state: Path, key: str) -> HostError:

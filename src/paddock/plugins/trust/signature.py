@@ -185,6 +185,8 @@ def _write_atomically(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
         temporary.replace(path)
     except OSError as error:
-        raise OperatorError(f"cannot write {path}: {error.strerror}", code="signature.unwritable") from error
+        raise OperatorError(
+            f"cannot write {path}: {error.strerror}", code="signature.unwritable", hint="see who may write there"
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NewType
 from paddock.core.action import Action
 from paddock.core.errors import NotFound, OperatorError
 from paddock.core.printable import printable
+from paddock.store.filesystem import create_private_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -56,15 +57,13 @@ def generate_key(path: Path) -> str:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(pem)
-            file.flush()
-            os.fsync(file.fileno())
+        create_private_file(path, pem)
     except FileExistsError as error:
         raise OperatorError(f"{path} is already there", code="key.exists", hint="choose another file") from error
     except OSError as error:
-        raise OperatorError(f"cannot write {path}: {error.strerror}", code="key.unwritable") from error
+        raise OperatorError(
+            f"cannot write {path}: {error.strerror}", code="key.unwritable", hint="see who may write there"
+        ) from error
     return PublicKey(private_key.public_key().public_bytes_raw()).text
 
 
