@@ -20,7 +20,7 @@ from paddock.core.events.event import EVENT_TYPES, Event
 from paddock.core.events.plugin_runtime import PluginStdoutNoise
 from paddock.ledger.chain.anchors import Anchors
 from paddock.ledger.chain.merkle import MerkleTree
-from paddock.ledger.chain.verifier import ChainHead, verify_chain
+from paddock.ledger.chain.verifier import ChainError, ChainFinding, ChainHead, ChainVerifier
 from paddock.ledger.entry import FACT_FIELDS, PERSONAL_FIELDS, EntryDraft, prepare_entry
 from paddock.ledger.entry_hash import GENESIS_HASH, SealedEntry, entry_hash
 
@@ -53,10 +53,21 @@ def end_of(rows: list[SealedEntry]) -> ChainHead | None:
     return ChainHead(rows[-1].seq, rows[-1].hash) if rows else None
 
 
+def verified(rows: list[SealedEntry], head: ChainHead | None) -> ChainFinding:
+    verifier = ChainVerifier("default", Anchors())
+    try:
+        for row in rows:
+            verifier.check_row(row)
+        verifier.check_head(head)
+    except ChainError as error:
+        return verifier.finding(error)
+    return verifier.finding(None)
+
+
 @given(st.lists(JSON, max_size=5))
 def test_whatever_is_told_makes_a_sound_chain_for_both_verifiers(values: list[Any]) -> None:
     rows = chain_of([audited(value) for value in values])
-    assert verify_chain("default", rows, Anchors(), end_of(rows)).verdict == "sound"
+    assert verified(rows, end_of(rows)).verdict == "sound"
     read = [
         {
             **row._asdict(),
@@ -80,7 +91,7 @@ def test_whatever_is_changed_in_a_row_is_found_in_that_row(values: list[str], da
         type(value), lambda: f"{value or ''}x"
     )()
     changed = [*rows[:place], rows[place]._replace(**{name: other}), *rows[place + 1 :]]
-    finding = verify_chain("default", changed, Anchors(), end_of(rows))
+    finding = verified(changed, end_of(rows))
     assert (finding.verdict, finding.seq) == ("tampered", place + 1)
 
 

@@ -59,11 +59,6 @@ def _clashing_names(
     return [key for key, length in lengths.items() if least.get(names[key]) == length]
 
 
-def is_valid_tool_name(name: str) -> bool:
-    """Return whether model providers accept a name."""
-    return 0 < len(name) <= MAX_TOOL_NAME_CHARS and not _INVALID_CHARS.search(name)
-
-
 def _full_name(key: tuple[str, str]) -> str:
     return ".".join(part for part in key if part)
 

@@ -175,18 +175,6 @@ class ChainVerifier:
         )
 
 
-def verify_chain(tenant: str, rows: Iterable[SealedEntry], anchors: Anchors, head: ChainHead | None) -> ChainFinding:
-    """Verify a whole chain, given its rows in order."""
-    verifier = ChainVerifier(tenant, anchors)
-    try:
-        for row in rows:
-            verifier.check_row(row)
-        verifier.check_head(head)
-    except ChainError as error:
-        return verifier.finding(error)
-    return verifier.finding(None)
-
-
 def _personal_problem(row: SealedEntry) -> str:
     if row.personal is None:
         if row.salt is not None or row.principal is not None:
