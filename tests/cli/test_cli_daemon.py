@@ -45,8 +45,7 @@ def test_following_a_log_ends_quietly_when_its_reader_goes(started: Daemon) -> N
         assert following.stderr.read() == ""
 
 
-@pytest.mark.parametrize("way", ["alone", "served"])
-@pytest.mark.parametrize("lost", ["full", "closed"])
+@pytest.mark.parametrize(("way", "lost"), [("alone", "closed"), ("served", "full")])
 def test_a_call_goes_on_when_its_progress_cannot_be_shown(started: Daemon, tmp_path: Path, lost: str, way: str) -> None:
     paddock = started.paddock
     if way == "alone":

@@ -22,7 +22,7 @@ def tuned(paddock: Paddock, tmp_path: Path) -> Paddock:
     return paddock
 
 
-@pytest.fixture(params=[True, False], ids=["with a daemon", "alone"])
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.slow)], ids=["with a daemon", "alone"])
 def either(request: pytest.FixtureRequest, tuned: Paddock) -> Generator[Paddock, None, None]:
     with daemon(tuned) if request.param else nullcontext():
         yield tuned
@@ -113,7 +113,7 @@ def test_a_plugin_without_knobs_says_so_and_what_is_no_setting_is_a_mistake_of_u
     assert refused.error["errors"][0]["hint"] == "it has no knobs"
 
 
-@pytest.mark.parametrize("served", [True, False], ids=["with a daemon", "alone"])
+@pytest.mark.parametrize("served", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["with a daemon", "alone"])
 def test_another_tenant_has_values_of_its_own(tuned: Paddock, served: bool) -> None:
     tuned.quickly("tenant", "add", "acme")
     with daemon(tuned) if served else nullcontext():

@@ -144,7 +144,7 @@ def test_the_only_version_cannot_be_removed_alone(paddock: Paddock, source: Path
 
 
 @pytest.mark.req("G-51", "tables dropped")
-@pytest.mark.parametrize("with_daemon", [False, True])
+@pytest.mark.parametrize("with_daemon", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_what_a_plugin_kept_goes_with_it_and_the_next_of_its_name_finds_nothing(
     paddock: Paddock, with_daemon: bool
 ) -> None:

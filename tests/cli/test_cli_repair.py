@@ -54,7 +54,11 @@ def test_repairing_what_was_not_modified_leaves_its_process_alone(started: Daemo
     assert f"runs (pid {before})" in started.paddock("plugin", "repair", "parrot").err
 
 
-@pytest.mark.parametrize("look", [("plugin", "list"), ("plugin", "show", "parrot")], ids=["list", "info"])
+@pytest.mark.parametrize(
+    "look",
+    [pytest.param(("plugin", "list"), marks=pytest.mark.slow), ("plugin", "show", "parrot")],
+    ids=["list", "info"],
+)
 def test_a_plugin_that_is_seen_to_be_modified_runs_no_more(started: Daemon, look: tuple[str, ...]) -> None:
     paddock = started.paddock
     tamper(paddock)

@@ -175,10 +175,10 @@ def replaced_by_a_file(root: Path) -> None:
     root.write_text("")
 
 
-@pytest.mark.parametrize(
-    "tamper",
-    [changed, removed, added, made_executable, linked, all_gone, replaced_by_a_link, replaced_by_a_file],
-)
+ALSO = [pytest.param(one, marks=pytest.mark.slow) for one in (removed, made_executable, all_gone, replaced_by_a_file)]
+
+
+@pytest.mark.parametrize("tamper", [changed, added, linked, replaced_by_a_link, *ALSO])
 def test_a_modified_plugin_never_loads_until_it_is_repaired(
     paddock: Paddock, source: Path, tamper: Callable[[Path], None]
 ) -> None:

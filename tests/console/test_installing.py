@@ -226,6 +226,7 @@ def test_what_changes_the_assistant_is_read_confirmed_and_seen_by_every_member(
     expect(page.get_by_role("status")).to_contain_text("What it kept stays")
 
 
+@pytest.mark.slow
 def test_the_pages_are_there_for_people_who_do_not_see_them(browser: Browser, served: Daemon, tmp_path: Path) -> None:
     for version, capabilities in (("1.0.0", ["net:*"]), ("2.0.0", [])):
         source = native(tmp_path / version, "seen", version, capabilities=capabilities)

@@ -292,6 +292,7 @@ def test_the_first_start_leads_to_a_first_plugin(browser: Browser, tmp_path: Pat
 
 
 @needs_a_browser
+@pytest.mark.slow
 def test_these_pages_are_there_for_people_who_do_not_see_them_and_on_a_phone(browser: Browser, served: Daemon) -> None:
     failed, waits = made(served, "parrot.die"), call(served, "shu_notes.add_note", text="x")["call_id"]
     small = {"width": 375, "height": 800}

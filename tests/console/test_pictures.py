@@ -67,6 +67,7 @@ def places(served: Daemon) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", LOOKS)
 def test_pages_look_as_they_should_and_their_pictures_are_kept(
     browser: Browser, served: Daemon, places: dict[str, str], look: str

@@ -171,6 +171,7 @@ def test_what_names_no_definition_is_no_form_of_ours(served: Daemon) -> None:
     assert [one.status for one in sent] == [400] * len(nonsense)
 
 
+@pytest.mark.slow
 def test_every_page_of_a_plugin_is_there_for_people_who_do_not_see_it_and_fits_a_phone(
     browser: Browser, served: Daemon
 ) -> None:

@@ -254,6 +254,7 @@ def test_somebody_tries_a_decision_and_comes_to_the_rule_that_decides(browser: B
 
 
 @needs_a_browser
+@pytest.mark.slow
 def test_every_page_is_there_for_people_who_do_not_see_it(browser: Browser, served: Daemon) -> None:
     asked = "/policy/try?who=role:guest&other=lathe.cut&effect=db_write"
     with visiting(browser, served, "operator", bypass_csp=True) as page:

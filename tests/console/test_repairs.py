@@ -179,6 +179,7 @@ def test_members_and_other_tenants_see_and_change_nothing_of_it(browser: Browser
         expect(repair(page, CHANGED)).to_be_visible()
 
 
+@pytest.mark.slow
 def test_repairs_and_doubts_are_there_for_people_who_do_not_see_them(browser: Browser, served: Daemon) -> None:
     change_files(served, "for all to see")
     with visiting(browser, served, "operator", bypass_csp=True) as page:

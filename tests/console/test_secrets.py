@@ -238,6 +238,7 @@ def test_the_key_is_rotated_and_a_secret_removed_with_a_word_on_what_breaks(brow
         assert served.paddock("call", "weather.ask", "--json", code=6).error["code"] == "missing_secrets"
 
 
+@pytest.mark.slow
 def test_secrets_and_accounts_are_there_for_people_who_do_not_see_them(browser: Browser, served: Daemon) -> None:
     all_set(browser, served)
     places = ["/secrets", "/secrets/set", "/secrets/remove?name=certificate", "/accounts"]

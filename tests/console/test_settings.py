@@ -400,6 +400,7 @@ def test_an_operator_creates_a_key_copies_it_and_revokes_it(browser: Browser, se
 
 
 @needs_a_browser
+@pytest.mark.slow
 def test_every_page_is_there_for_people_who_do_not_see_it(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator", bypass_csp=True) as page:
         found: list[str] = []
@@ -410,19 +411,3 @@ def test_every_page_is_there_for_people_who_do_not_see_it(browser: Browser, serv
             page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
             found += violations(page)
         assert found == []
-
-
-@needs_a_browser
-def test_a_page_is_no_wider_than_a_phone(browser: Browser, served: Daemon) -> None:
-    with visiting(browser, served, "operator", viewport={"width": 375, "height": 800}) as page:
-        for place in (
-            "/settings",
-            "/settings/keys?all",
-            "/settings/people",
-            "/settings/host",
-            "/policy",
-            "/policy/try",
-        ):
-            page.goto(place)
-            wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-            assert page.evaluate(wider) <= 0, place

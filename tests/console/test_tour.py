@@ -202,6 +202,7 @@ def test_robin_who_operates_nothing_is_not_shown_around(browser: Browser, shown:
 
 
 @needs_a_browser
+@pytest.mark.slow
 def test_the_tour_is_there_for_people_who_do_not_see_it(browser: Browser, shown: Demo) -> None:
     with opened(browser, shown.base, bypass_csp=True) as page:
         sign_in(page, shown.paddock.quickly("login", "--json").json["url"])
