@@ -197,8 +197,8 @@ def test_a_yes_is_void_where_the_ledger_is_broken_by_then_and_its_call_is_never_
     def shown() -> dict[str, Any]:
         return paddock.quickly("approval", "show", good, "--json").json
 
-    with daemon(paddock):
-        eventually(lambda: shown()["state"] == "voided", "the yes is void")
+    with daemon(paddock) as running:
+        eventually(lambda: running.ask("GET", f"/approvals/{good}").body["state"] == "voided", "the yes is void")
     assert "the ledger of default is not what was recorded" in shown()["ended_why"]
     change(paddock, "UPDATE ledger SET plugin = 'mail' WHERE seq = 1")
     with daemon(paddock) as running:
