@@ -50,14 +50,18 @@ class CallRegistry:
         """
         return self.start_target(self.find_target(plugin, callable_name, context), params, context)
 
-    def start_target(self, target: CallTarget, params: Mapping[str, Any], context: CallContext) -> CallHandle:
+    def start_target(
+        self, target: CallTarget, params: Mapping[str, Any], context: CallContext, *, answers: bool = True
+    ) -> CallHandle:
         """Start a call in its own task and return its handle; it continues even if no caller waits for it.
+
+        Without `answers` the caller cannot answer questions meanwhile, and all of them are declined.
 
         Raises:
             Busy: too many calls are in flight, or the host is shutting down.
         """
         handle = self._admit(target, context)
-        self._start(handle, self._request(handle, target, params, answers=True))
+        self._start(handle, self._request(handle, target, params, answers=answers))
         return handle
 
     def start_inline(
@@ -116,10 +120,7 @@ class CallRegistry:
         answers: bool,
         approval: str | None = None,
     ) -> CallRequest:
-        """Build the request for a call whose events and questions go to its handle alone.
-
-        Without `answers` the caller cannot answer questions, and all of them are declined.
-        """
+        """Build the request for a call whose events and questions go to its handle alone."""
         ask = handle.questions.ask if answers else None
         return CallRequest(target, params, handle.context, handle.id, approval, handle.add_event, ask)
 
