@@ -83,6 +83,7 @@ def test_pages_look_as_they_should_and_their_pictures_are_kept(
             )
 
 
+@pytest.mark.slow
 def test_every_link_leads_to_a_page_and_every_page_fits_a_phone(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "ann", **LOOKS["phone"]) as page:
         fitting = {place: page.evaluate(FITS) for place in every_page(page)}

@@ -15,6 +15,7 @@ from fixtures.crawling import every_page
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import native, write_file
 from fixtures.parrot import parrot
+from fixtures.pictures import LOOKS
 from fixtures.visitors import needs_a_browser, visiting
 
 pytestmark = needs_a_browser
@@ -23,7 +24,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPT = "<img src=x onerror=\"document.title='bitten'\"><script>document.title='bitten'</script>"
 SHORT = "<img src=x onerror=\"document.title='bitten'\">"
 WRITTEN = """() => [
-    document.title, document.querySelectorAll('img[onerror]').length, document.documentElement.outerHTML
+    document.title, document.querySelectorAll('img[onerror]').length, document.documentElement.outerHTML,
+    document.documentElement.scrollWidth <= document.documentElement.clientWidth
 ]"""
 CANARY = SCRIPT + "\u202egnip\x1b[31m"  # as no manifest may say it, and every answer and log may
 BITING = """
@@ -270,8 +272,10 @@ def test_parameters_can_be_written_as_json_and_stay_there_with_their_mistakes(br
         expect(page.get_by_text("It worked")).to_be_visible()
 
 
-def test_what_a_plugin_says_is_text_on_every_page(browser: Browser, served: Daemon, tmp_path: Path) -> None:
-    with visiting(browser, served, "operator") as page:
+def test_what_a_plugin_says_is_text_on_every_page_and_every_page_fits_a_phone(
+    browser: Browser, served: Daemon, tmp_path: Path
+) -> None:
+    with visiting(browser, served, "operator", **LOOKS["phone"]) as page:
         page.goto("/install")
         page.get_by_label("Source").fill(str(biting(tmp_path / "again", "biting-too")))
         page.get_by_role("button", name="Fetch it").click()
@@ -287,10 +291,11 @@ def test_what_a_plugin_says_is_text_on_every_page(browser: Browser, served: Daem
         begin += [f"/plugins/biting{part}" for part in ("", "/knobs", "/configuration", "/versions", "/logs")]
         begin += ["/plugins/biting/run/bite?raw", f"/install/{waiting}"]
         for place in every_page(page, *begin):
-            title, images, content = page.evaluate(WRITTEN)
+            title, images, content, fits = page.evaluate(WRITTEN)
             assert (title == "bitten", images) == (False, 0), place
             assert "\u202e" not in content, f"{place} turns its words around"
             assert "\x1b" not in content, place
+            assert fits, f"{place} is wider than a phone"
 
 
 def test_a_member_sees_what_they_may_use_and_nothing_else(browser: Browser, served: Daemon) -> None:
