@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from .hostile_sql import DENIED, GREEDY, HARMLESS
 from .stage import SQL, Stage, open_stage, plugin, wire_code
 
 CANARY = "the neighbour's secret"
-HURRIED = StorageLimits(statement_seconds=0.5, file_bytes=8 << 20, statement_bytes=64 << 20)
+PATIENT = StorageLimits(file_bytes=8 << 20, statement_bytes=64 << 20)
+HURRIED = replace(PATIENT, statement_seconds=0.5)
 ENDED = {"storage.too_slow", "storage.too_big", "storage.full", "storage.sql", "storage.result_too_large"}
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
@@ -29,15 +31,30 @@ INTRUDER, NEIGHBOUR = plugin("a", SQL), plugin("a-b", SQL)
 @asynccontextmanager
 async def two_plugins(tmp_path: Path) -> AsyncGenerator[Stage, None]:
     """The intruder has a table and a full-text table; the neighbour has a secret, and still has it at the end."""
-    async with open_stage(tmp_path, limits=HURRIED) as stage:
+    async with open_stage(tmp_path, limits=PATIENT) as stage:
         await stage.exec(NEIGHBOUR, "CREATE TABLE secrets (a)")
         await stage.exec(NEIGHBOUR, "INSERT INTO secrets VALUES (?)", CANARY)
         await stage.exec(INTRUDER, "CREATE TABLE own (a)")
         await stage.exec(INTRUDER, "CREATE VIRTUAL TABLE ft USING fts5(a)")
         yield stage
-        assert await stage.rows(NEIGHBOUR, "SELECT * FROM secrets") == [(CANARY,)]
-        assert await stage.rows(INTRUDER, "SELECT count(*) FROM own") == [(0,)], "nothing half done is kept"
+        await nothing_happened(stage)
         assert not (tmp_path / "elsewhere").exists()
+
+
+@asynccontextmanager
+async def little_time(tmp_path: Path) -> AsyncGenerator[Stage, None]:
+    """The same two with little time for a statement: only for the greedy one, since a busy machine is slow too."""
+    async with two_plugins(tmp_path):
+        pass
+    async with open_stage(tmp_path, limits=HURRIED) as stage:
+        yield stage
+    async with open_stage(tmp_path, limits=PATIENT) as stage:
+        await nothing_happened(stage)
+
+
+async def nothing_happened(stage: Stage) -> None:
+    assert await stage.rows(NEIGHBOUR, "SELECT * FROM secrets") == [(CANARY,)]
+    assert await stage.rows(INTRUDER, "SELECT count(*) FROM own") == [(0,)], "nothing half done is kept"
 
 
 def spelled(sql: str, tmp_path: Path) -> str:
@@ -74,7 +91,7 @@ async def test_a_statement_that_reaches_outside_is_refused_and_recorded(sql: str
     ids=GREEDY.keys(),
 )
 async def test_a_statement_that_wants_too_much_is_ended_and_keeps_nothing(sql: str, tmp_path: Path) -> None:
-    async with two_plugins(tmp_path) as stage:
+    async with little_time(tmp_path) as stage:
         started = time.monotonic()
 
         error = await stage.refused(INTRUDER, "storage.exec", sql=sql)

@@ -6,11 +6,12 @@ import base64
 import hashlib
 import io
 import json
+import sys
 import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,14 @@ PROGRAM = "def main():\n    import tiny_lib\n    print(tiny_lib.ANSWER)\n"
 
 def _basic(password: str) -> str:
     return f"Basic {base64.b64encode(password.encode()).decode()}"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # whoever asked was killed
+            super().handle_error(request, client_address)
 
 
 class Shop:
@@ -59,14 +68,12 @@ class Shop:
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                with suppress(BrokenPipeError, ConnectionResetError):  # whoever asked was killed
-                    self.wfile.write(body)
+                self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
                 pass
 
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            server.daemon_threads = True
+        with _Server(("127.0.0.1", 0), Handler) as server:
             self.address = f"http://127.0.0.1:{server.server_port}"
             thread = threading.Thread(target=server.serve_forever, args=(0.01,))
             thread.start()

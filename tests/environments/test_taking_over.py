@@ -80,7 +80,7 @@ def test_a_server_that_npx_would_fetch_is_pinned_and_built_with_its_arguments_an
     assert "canary" not in paddock.local.read_text()
     assert "canary" not in said.err
     assert printed(paddock, "weather") == "42"
-    paddock.quickly("plugin", "enable", "weather", "--no-start")
+    paddock.quickly("plugin", "enable", "weather", "--no-start")  # it prints, and serves nothing
 
     assert paddock.quickly("import", file, "--yes", "--json").json["imported"][0]["action"] == "unchanged"
     registry.package("@tests/tiny-server", "1.1.0", description="Answers")
@@ -95,7 +95,7 @@ def test_a_server_that_uvx_would_fetch_answers_from_its_cage_with_its_arguments_
     index.wheel("speaking", modules={"speaking.py": SPEAKING})
     server = {"command": "uvx", "args": ["speaking", "--zone", "UTC"], "env": {"WEATHER_MODE": "fast"}}
     paddock.quickly("import", settings(tmp_path, Weather=server), "--yes")
-    paddock.quickly("plugin", "enable", "weather", "--no-start")
+    paddock.quickly("plugin", "enable", "weather")
     said = paddock("call", "weather.tell", "--params", "{}", "--json").json
     assert said["result"]["content"][0]["text"] == "--zone UTC fast"
 

@@ -107,7 +107,7 @@ KEPT_CAPABILITIES = (
 WRITABLE_PLACES = (
     Edit(
         "plan/bwrap_arguments.py",
-        'for path in (*spec.covers, "/proc", "/dev", "/") for option',
+        'for path in (*_empty_directories(spec), "/proc", "/dev", "/") for option',
         "for path in () for option",
     ),
     Edit("plan/bwrap_arguments.py", 'for path in (*spec.covers, "/dev", "/") for option', "for path in () for option"),
