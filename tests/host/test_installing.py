@@ -25,6 +25,7 @@ from paddock.manifest.capability import parse_capability
 from paddock.plugins.install.consent import InstallConsent, full_consent
 from paddock.plugins.install.plan import PlanAction
 from paddock.plugins.install.request import InstallRequest
+from paddock.plugins.install.server_trial import ServerTrial, TrialSubject
 from paddock.plugins.package.source import PackageSource, SourceKind, parse_source
 from paddock.plugins.package.upload import open_upload
 from paddock.plugins.store.store import open_plugin_store, staging_root_in
@@ -40,11 +41,14 @@ async def installing(
     async def nothing_runs(plugin: str) -> None:
         pass
 
+    async def no_trials(subject: TrialSubject, by: PrincipalId) -> ServerTrial:
+        raise AssertionError(f"{by} tried {subject.manifest.name}")
+
     directories = find_directories({"PADDOCK_HOME": str(home)}, home)
     create_directories(directories)
     opening = partial(open_plugin_store, directories, load_settings(directories, {}).settings)
     staging = staging_root_in(directories.data)
-    made = InstallService(opening, staging, apply or nothing_runs, SystemClock(), SystemRandom(), bounds)
+    made = InstallService(opening, staging, apply or nothing_runs, no_trials, SystemClock(), SystemRandom(), bounds)
     async with asyncio.timeout(PATIENCE), made.accept_jobs():
         yield made
 

@@ -7,6 +7,9 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 ENVIRONMENT_PREFIX = "environment:"
+ENVIRONMENT_PYTHON = (
+    "python"  # of such a command: the interpreter of a Python environment, for a program of the package
+)
 LOCK_FILES = ("requirements.lock", "package-lock.json")
 _PROGRAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
@@ -33,6 +36,8 @@ def command_text(command: Sequence[str]) -> tuple[str, str]:
     program = environment_program(command)
     if program is None:
         return "Runs the command: ", _join_words(command)
+    if program == ENVIRONMENT_PYTHON:
+        return "Runs the command, with packages of its own: ", _join_words([program, *command[1:]])
     if len(command) == 1:
         return "Runs the program ", f"{program} of its package"
     return "Runs the program ", f"{program} of its package, with: {_join_words(command[1:])}"

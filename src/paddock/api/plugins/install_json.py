@@ -6,10 +6,13 @@ from typing import Annotated, TypedDict
 
 from paddock.core.error_formats import ErrorJson, error_to_json
 from paddock.core.errors import MistakeJson
+from paddock.core.printable import printable
 from paddock.core.schema_annotations import DateTime
 from paddock.host.plugins.install_job import InstallJob, InstallStage, InstallStopReason
 from paddock.plugins.install.consent_screen import ConsentScreenJson
 from paddock.plugins.install.plan import InstallPlan, PlanAction
+from paddock.plugins.install.resolve import ResolvedPackage
+from paddock.plugins.tool_pinning.normalize import TOOL
 from paddock.plugins.tool_pinning.scan.findings import HintJson
 from paddock.plugins.trust.signature import SignatureState
 
@@ -34,6 +37,15 @@ class InstallSignatureJson(TypedDict):
     reason: str
 
 
+class ServerFileJson(TypedDict):
+    """The package of a server in one file."""
+
+    file: Annotated[str, "The name of the file in the package."]
+    written: Annotated[dict[str, str], "The files that Paddock writes beside it, by name: a manifest, and a lock."]
+    answers: Annotated[bool, "Whether it answered with nothing more than is granted."]
+    tools: Annotated[list[str], "The tools that it listed when it was tried."]
+
+
 class InstallProposalJson(TypedDict):
     """A change that waits for consent."""
 
@@ -48,6 +60,7 @@ class InstallProposalJson(TypedDict):
     signature: InstallSignatureJson
     warnings: list[MistakeJson]
     hints: list[HintJson]
+    server: Annotated[ServerFileJson | None, "For a server in one file: the package that is made of it."]
 
 
 class InstallOutcomeJson(TypedDict):
@@ -125,4 +138,18 @@ def _proposal_json(plan: InstallPlan) -> InstallProposalJson:
         "signature": {"state": verdict.state, "reason": verdict.reason},
         "warnings": [problem.to_dict() for problem in plan.warnings],
         "hints": [finding.to_value() for finding in plan.package.scan_findings],
+        "server": _server_json(plan.package),
+    }
+
+
+def _server_json(package: ResolvedPackage) -> ServerFileJson | None:
+    if package.server_file is None or package.trial is None:
+        return None
+    from paddock.plugins.install.server_file import written_files
+
+    return {
+        "file": package.server_file.packaged_name,
+        "written": written_files(package.manifest, package.lock),
+        "answers": package.trial.failure is None,
+        "tools": [printable(one.name, 200) for one in package.trial.definitions or () if one.kind == TOOL],
     }

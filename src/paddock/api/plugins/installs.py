@@ -56,12 +56,14 @@ class StartInstallBody(TypedDict):
         Annotated[Text, "In place of a source, on the local socket: an absolute path to the MCP settings of a program."]
     ]
     server: NotRequired[Annotated[str, "The name of the MCP server in `settings_file`."]]
-    name: NotRequired[Annotated[Text, "For a registry package: the plugin's name."]]
+    name: NotRequired[Annotated[Text, "For a registry package or a server file: the plugin's name."]]
     program: NotRequired[Annotated[Text, "For a registry package: its program that is the server."]]
-    args: NotRequired[Annotated[Texts, "For a registry package: arguments."]]
-    env: NotRequired[Annotated[Texts, "For a registry package: variables, as `NAME=VALUE` or `NAME`."]]
+    args: NotRequired[Annotated[Texts, "For a registry package or a server file: arguments."]]
+    env: NotRequired[Annotated[Texts, "For a registry package or a server file: variables, as `NAME=VALUE` or `NAME`."]]
     capabilities: NotRequired[Annotated[Texts, "For a registry package or an MCP server: its capabilities."]]
-    constraints: NotRequired[Annotated[Texts, "For a Python package: limits on dependencies, as `mcp<2`."]]
+    constraints: NotRequired[
+        Annotated[Texts, "For a Python package: limits on dependencies, as `mcp<2`. For a Python file: its packages."]
+    ]
     grant: NotRequired[
         Annotated[Texts, "Capabilities that a person means to grant; an error if the package does not request them."]
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,29 @@ def confirm(question: str, *, yes: bool, retype: str, details: Mapping[str, Any]
         raise NeedsConsent(question, hint=hint, details=details)
     if not ask_yes_no(question):
         raise NeedsConsent("you declined; nothing was changed", code="consent_refused")
+
+
+def confirm_or_edit(
+    question: str, edit: str, *, yes: bool, retype: str, details: Mapping[str, Any] | None = None
+) -> bool:
+    """Ask for consent to the whole, where a person may also edit it first. Returns whether they consented.
+
+    Raises:
+        NeedsConsent: there is no terminal to ask on, or the person declined.
+    """
+    if yes or not is_interactive():
+        confirm(question, yes=yes, retype=retype, details=details)
+        return True
+    print_message(edit)
+    sys.stderr.write(f"{question} [y/e/N] ")
+    sys.stderr.flush()
+    match sys.stdin.readline().strip().lower():
+        case "y" | "yes":
+            return True
+        case "e" | "edit":
+            return False
+        case _:
+            raise NeedsConsent("you declined; nothing was changed", code="consent_refused")
 
 
 def parse_grants(texts: Sequence[str], flag: str = "--grant") -> list[Capability]:

@@ -1,4 +1,4 @@
-"""Tries an installed plugin in learning cages, and reports whether it answers and which grants it needs.
+"""Tries a plugin in learning cages, and reports whether it answers and which grants it needs.
 
     first pass      its cage as granted, observed
     further passes  what it missed is stood in for, empty and read-only, so that it goes on to its next need
@@ -29,22 +29,26 @@ from paddock.core.events.event import EventSink
 from paddock.core.events.plugin_management import PluginTried
 from paddock.core.ids import DEFAULT_TENANT, Digest, PrincipalId, Tenant
 from paddock.host.learn.command_places import propose_program_places
+from paddock.host.learn.staged_preparer import StagedLaunchPreparer, staged_preparer
 from paddock.host.learn.tool_needs import propose_hosts_of_tools, was_reached_for
 from paddock.host.learn.trial_pass import PassOutcome, TrialRunner
 from paddock.host.plugins.launch.preparer import LaunchPreparer, PreparedLaunch
 from paddock.manifest.capability import Capability, merge_capabilities
 from paddock.manifest.network import NetworkAccess
+from paddock.plugins.install.server_trial import ServerTrial, TrialSubject
 from paddock.plugins.manage.enable import GrantState, find_grant_state
-from paddock.plugins.package.source import SourceKind
 from paddock.plugins.store.lookup import manifest_of
 from paddock.plugins.store.rows import granted_capabilities
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
+from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.runtime.deployment import Deployment, InstanceKey
+from paddock.runtime.diagnosis import GrantAdvice, grant_advice
 
 MAX_PASSES = 4
 MAX_CHECKS = 8  # grants that are taken away again, one by one
 TRIAL_TIMEOUT_S = 180.0
+_ADVICE_BEFORE_INSTALL = GrantAdvice("install it with --capability")
 
 
 class GrantProposalJson(TypedDict):
@@ -99,8 +103,28 @@ class _Subject:
 
     @property
     def grantable(self) -> bool:
-        kind = self.state.row.source.source.kind
-        return kind.registry or kind is SourceKind.CONFIGURATION
+        return self.state.row.source.source.kind.without_manifest
+
+
+@dataclass(frozen=True, slots=True)
+class _TrialResult:
+    """What came of a trial.
+
+    Attributes:
+        learned: The proposals.
+        passes: How often it was started to learn.
+        outcome: The pass in which it answered as granted; None if it did not.
+        failure: Why it did not.
+        definitions: What it listed in any pass.
+        unneeded: The grants that it answers without.
+    """
+
+    learned: Learned
+    passes: int
+    outcome: PassOutcome | None = None
+    failure: PaddockError | None = None
+    definitions: tuple[Definition, ...] | None = None
+    unneeded: tuple[Capability, ...] = ()
 
 
 class LearnService:
@@ -141,69 +165,106 @@ class LearnService:
             raise Busy("another plugin is being tried", code="trial.busy", hint="wait for it to end, and try again")
         async with self._lock:
             subject = await self._store.run(lambda store: _find_subject(store, name, grants), tenant)
-            try:
-                with anyio.fail_after(TRIAL_TIMEOUT_S):
-                    report = await self._learn(subject, grants)
-            except TimeoutError:
-                message = f"{subject.deployment.name} was tried for {TRIAL_TIMEOUT_S:g} s without a result"
-                raise PluginError(message, code="trial.timeout", hint="its log may say what it waits for") from None
-            event = PluginTried(
-                name=report["name"],
-                version=report["version"],
-                capabilities=tuple(str(one) for one in grants),
-                digest=subject.deployment.key.digest,
-                answered=report["answers"],
-            )
-            await self._store.run(
-                lambda store: store.database.write(lambda tx: store.publish(tx, event)), tenant, by=by
-            )
-            return report
+            result = await self._learn(self._preparer, subject.deployment, grants)
+            await self._record(subject.deployment, grants, answered=result.outcome is not None, by=by)
+            return _report(subject, result)
 
-    async def _learn(self, subject: _Subject, grants: Sequence[Capability]) -> PluginTrialJson:
-        deployment = subject.deployment
+    async def try_server(self, subject: TrialSubject, by: PrincipalId) -> ServerTrial:
+        """Try a server that is not installed, with what a person has granted it before; see `TryServer`.
+
+        Raises:
+            PaddockError: no cage can be built.
+        """
+        key = InstanceKey(DEFAULT_TENANT, subject.manifest.name, subject.digest)
+        deployment = Deployment(key, subject.manifest, subject.granted)
+        async with self._lock:
+            preparer = staged_preparer(self._preparer, subject.root, subject.environment)
+            result = await self._learn(preparer, deployment, ())
+            await self._record(deployment, (), answered=result.outcome is not None, by=by)
+        learned = result.learned
+        return ServerTrial(
+            subject.granted,
+            result.definitions,
+            tuple(learned.proposals),
+            tuple(learned.obstacles),
+            result.failure,
+        )
+
+    async def _record(
+        self, deployment: Deployment, grants: Sequence[Capability], *, answered: bool, by: PrincipalId
+    ) -> None:
+        event = PluginTried(
+            name=deployment.name,
+            version=deployment.manifest.version,
+            capabilities=tuple(str(one) for one in grants),
+            digest=deployment.key.digest,
+            answered=answered,
+        )
+        tenant = deployment.key.tenant
+        await self._store.run(lambda store: store.database.write(lambda tx: store.publish(tx, event)), tenant, by=by)
+
+    async def _learn(
+        self, preparer: LaunchPreparer, deployment: Deployment, grants: Sequence[Capability]
+    ) -> _TrialResult:
+        try:
+            with anyio.fail_after(TRIAL_TIMEOUT_S):
+                return await self._learn_and_check(preparer, deployment, grants)
+        except TimeoutError:
+            message = f"{deployment.name} was tried for {TRIAL_TIMEOUT_S:g} s without a result"
+            raise PluginError(message, code="trial.timeout", hint="its log may say what it waits for") from None
+
+    async def _learn_and_check(
+        self, preparer: LaunchPreparer, deployment: Deployment, grants: Sequence[Capability]
+    ) -> _TrialResult:
         learned = Learned(deployment.capabilities)
         try:
-            prepared = await self._preparer.prepare(deployment, Learning())
+            prepared = await preparer.prepare(deployment, Learning())
         except CageUnavailable as error:
-            await self._preparer.filesystem_probe.run(
+            await preparer.filesystem_probe.run(
                 deployment.key,
                 lambda filesystem: propose_program_places(deployment.manifest, PROGRAM_PATH, filesystem, learned),
             )
-            return _report(subject, learned, None, error, passes=0)
+            return _TrialResult(learned, passes=0, failure=error)
         cage = prepared.start_spec.target
         if not isinstance(cage, CageSpec):
             raise Conflict(f"{deployment.name} runs elsewhere, and not in a cage", code="trial.no_cage")
-        first, passes = await self._learn_by_passes(deployment, prepared, cage, learned)
+        outcomes = await self._learn_by_passes(preparer, deployment, prepared, cage, learned)
+        first, passes = outcomes[0], len(outcomes)
+        definitions = next((one.definitions for one in outcomes if one.definitions is not None), None)
         if not first.answered:
-            return _report(subject, learned, None, first.failure, passes=passes)
+            return _TrialResult(learned, passes, failure=first.failure, definitions=definitions)
         try:
-            await self._preparer.prepare(deployment)
+            await preparer.prepare(deployment)
         except CageUnavailable as error:  # its cage is refused outside a trial, e.g. because files would be lost
-            return _report(subject, learned, None, error, passes=passes)
-        unneeded = await self._find_unneeded(deployment, grants)
-        return _report(subject, learned, first, None, passes=passes, unneeded=unneeded)
+            return _TrialResult(learned, passes, failure=error, definitions=definitions)
+        unneeded = await self._find_unneeded(preparer, deployment, grants)
+        return _TrialResult(learned, passes, first, definitions=definitions, unneeded=tuple(unneeded))
 
     async def _learn_by_passes(
-        self, deployment: Deployment, prepared: PreparedLaunch, cage: CageSpec, learned: Learned
-    ) -> tuple[PassOutcome, int]:
-        """Run passes until one shows nothing new. Returns the first, whose cage was as granted."""
-        first: PassOutcome | None = None
+        self,
+        preparer: LaunchPreparer,
+        deployment: Deployment,
+        prepared: PreparedLaunch,
+        cage: CageSpec,
+        learned: Learned,
+    ) -> list[PassOutcome]:
+        """Run passes until one shows nothing new. The cage of the first is as granted."""
+        outcomes: list[PassOutcome] = []
         learning = Learning()
         for number in range(MAX_PASSES):
             spec = replace(cage, cage_id=f"{cage.cage_id}-{number}", learning=learning)
-            outcome = await self._run_pass(deployment, spec, prepared)
-            if first is None:
-                first = outcome
+            outcome = await self._run_pass(preparer, deployment, spec, prepared)
+            outcomes.append(outcome)
+            if number == 0:
                 learned.note_answer(answered=outcome.answered)
             await self._propose(outcome, deployment, prepared, learned)
             stand_ins = tuple(learned.stand_ins())
             if outcome.seen.flooded:
                 learned.object("it tried more than is observed, and was ended", "ask its author what it looks for")
             if outcome.seen.flooded or stand_ins == learning.stand_ins:
-                return first, number + 1
+                break
             learning = replace(learning, stand_ins=stand_ins)
-        assert first is not None
-        return first, MAX_PASSES
+        return outcomes
 
     async def _propose(
         self, outcome: PassOutcome, deployment: Deployment, prepared: PreparedLaunch, learned: Learned
@@ -223,7 +284,9 @@ class LearnService:
 
         await self._preparer.filesystem_probe.run(deployment.key, propose)
 
-    async def _find_unneeded(self, deployment: Deployment, grants: Sequence[Capability]) -> list[Capability]:
+    async def _find_unneeded(
+        self, preparer: LaunchPreparer, deployment: Deployment, grants: Sequence[Capability]
+    ) -> list[Capability]:
         """Take each new grant away that its settings do not name; it is needed if the plugin then does not answer."""
         kept = list(deployment.capabilities)
         unneeded: list[Capability] = []
@@ -232,14 +295,14 @@ class LearnService:
             tried = replace(deployment, capabilities=tuple(without))
             learning = Learning() if isinstance(capability, NetworkAccess) else None
             try:
-                prepared = await self._preparer.prepare(tried, learning)
+                prepared = await preparer.prepare(tried, learning)
             except CageUnavailable:
                 continue  # its command needs it
             cage = prepared.start_spec.target
             assert isinstance(cage, CageSpec)
             if find_named_places(prepared.manifest, prepared.start_spec.config).names(capability):
                 continue
-            outcome = await self._run_pass(tried, cage, prepared)
+            outcome = await self._run_pass(preparer, tried, cage, prepared)
             # A host that it does not reach for at its start may be what its calls need.
             judged = not isinstance(capability, NetworkAccess) or was_reached_for(capability, outcome.seen)
             if outcome.answered and judged:
@@ -247,9 +310,14 @@ class LearnService:
                 unneeded.append(capability)
         return unneeded
 
-    async def _run_pass(self, deployment: Deployment, cage: CageSpec, prepared: PreparedLaunch) -> PassOutcome:
+    async def _run_pass(
+        self, preparer: LaunchPreparer, deployment: Deployment, cage: CageSpec, prepared: PreparedLaunch
+    ) -> PassOutcome:
         publish = self._publish_for(deployment.key.tenant)
-        return await self._runner.run(deployment, cage, prepared.start_spec.config, publish)
+        # A plugin that is not installed cannot be upgraded.
+        installed = not isinstance(preparer, StagedLaunchPreparer)
+        advice = grant_advice(deployment.manifest) if installed else _ADVICE_BEFORE_INSTALL
+        return await self._runner.run(deployment, cage, prepared.start_spec.config, publish, advice)
 
 
 def _find_subject(store: PluginStore, name: str, grants: Sequence[Capability]) -> _Subject:
@@ -260,27 +328,19 @@ def _find_subject(store: PluginStore, name: str, grants: Sequence[Capability]) -
     return _Subject(state, Deployment(key, manifest, granted))
 
 
-def _report(
-    subject: _Subject,
-    learned: Learned,
-    outcome: PassOutcome | None,
-    failure: PaddockError | None,
-    *,
-    passes: int,
-    unneeded: Sequence[Capability] = (),
-) -> PluginTrialJson:
-    manifest = subject.deployment.manifest
+def _report(subject: _Subject, result: _TrialResult) -> PluginTrialJson:
+    manifest, learned, failure = subject.deployment.manifest, result.learned, result.failure
     return {
         "name": manifest.name,
         "version": manifest.version,
-        "answers": outcome is not None,
-        "tools": outcome.tools if outcome is not None else None,
-        "passes": passes,
+        "answers": result.outcome is not None,
+        "tools": result.outcome.tools if result.outcome is not None else None,
+        "passes": result.passes,
         "failure": _failure_to_json(failure) if failure is not None else None,
         "granted": [str(one) for one in subject.deployment.capabilities],
         "proposals": [_proposal_to_json(one) for one in learned.proposals],
         "obstacles": [{"message": one.message, "hint": one.hint} for one in learned.obstacles],
-        "unneeded": [str(one) for one in unneeded],
+        "unneeded": [str(one) for one in result.unneeded],
         "grantable": subject.grantable,
     }
 

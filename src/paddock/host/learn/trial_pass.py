@@ -22,7 +22,7 @@ from paddock.manifest.model import Manifest
 from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.rpc.errors import PeerLost, RpcError
 from paddock.runtime.deployment import Deployment, StartSpec
-from paddock.runtime.diagnosis import grant_advice
+from paddock.runtime.diagnosis import GrantAdvice
 from paddock.runtime.errors import describe_error
 from paddock.runtime.launcher import PluginLauncher
 
@@ -70,23 +70,40 @@ class TrialRunner:
         self._answer_timeout_s = answer_timeout_s
 
     async def run(
-        self, deployment: Deployment, cage: CageSpec, config: Mapping[str, Any], publish: EventSink
+        self,
+        deployment: Deployment,
+        cage: CageSpec,
+        config: Mapping[str, Any],
+        publish: EventSink,
+        advice: GrantAdvice,
     ) -> PassOutcome:
         """Start the plugin, wait until it says what it offers, and end it.
+
+        Args:
+            deployment: The plugin.
+            cage: Its cage.
+            config: Its configuration.
+            publish: Receives what it does wrong.
+            advice: How it gets another capability.
 
         Raises:
             CageUnavailable: no cage can be built.
         """
         try:
-            return await self._run(deployment, cage, config, publish)
+            return await self._run(deployment, cage, config, publish, advice)
         except CageUnavailable as error:
             if error.error_code != _NO_REDIRECT_CODE or cage.learning is None or not cage.learning.network:
                 raise
             learning = replace(cage.learning, network=False)
-            return await self._run(deployment, replace(cage, learning=learning), config, publish)
+            return await self._run(deployment, replace(cage, learning=learning), config, publish, advice)
 
     async def _run(
-        self, deployment: Deployment, cage: CageSpec, config: Mapping[str, Any], publish: EventSink
+        self,
+        deployment: Deployment,
+        cage: CageSpec,
+        config: Mapping[str, Any],
+        publish: EventSink,
+        advice: GrantAdvice,
     ) -> PassOutcome:
         observers: list[CageObserver] = []
         async with AsyncExitStack() as stack:
@@ -108,7 +125,7 @@ class TrialRunner:
                     mcp_timeout_s=self._answer_timeout_s,
                     publish=publish,
                     clock=self._clock,
-                    advice=grant_advice(deployment.manifest),
+                    advice=advice,
                 ) as trial:
                     definitions = await _list_definitions(trial)
                     tools = _count_tools(trial.manifest, definitions)

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, s
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -34,14 +34,19 @@ from paddock.plugins.install.plan import InstallPlan, PlanAction, apply_plan, ch
 from paddock.plugins.install.regrant import resolve_with_capabilities
 from paddock.plugins.install.request import InstallRequest, how_to_grant_more, resolve_request
 from paddock.plugins.install.resolution_cache import InstallStopped
-from paddock.plugins.install.resolve import resolve_package
+from paddock.plugins.install.resolve import ResolvedPackage, resolve_package
 from paddock.plugins.manage.enable import missing_configuration
 from paddock.plugins.manage.remove import clean_up_interrupted
+from paddock.plugins.package.source import PackageSource, SourceKind
 from paddock.plugins.package.stage import sweep_staging
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread, open_store_thread
 from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.filesystem import system_error
+
+if TYPE_CHECKING:
+    from paddock.plugins.install.server_file import ServerDraft
+    from paddock.plugins.install.server_trial import ServerTrial, TryServer
 
 _log = logging.getLogger("paddock.host")
 
@@ -68,6 +73,7 @@ class InstallService:
         open_store: Opens the plugin store anew.
         staging: The directory for staged packages.
         apply_version_change: Applies the version change of a plugin that was just installed or upgraded.
+        try_server: Tries a server that has no manifest, before a person is asked.
         clock, random: For timestamps and ids.
         limits: See `InstallLimits`.
         keys: Seal the secrets of imported servers.
@@ -80,6 +86,7 @@ class InstallService:
         open_store: Callable[[], AbstractContextManager[PluginStore]],
         staging: Path,
         apply_version_change: Callable[[str], Coroutine[Any, Any, None]],
+        try_server: TryServer,
         clock: Clock,
         random: Random,
         limits: InstallLimits | None = None,
@@ -90,6 +97,7 @@ class InstallService:
         self.limits = limits or InstallLimits()
         self._open_store = open_store
         self._apply_version_change = apply_version_change
+        self._try_server = try_server
         self._clock = clock
         self._random = random
         self._keys = keys
@@ -205,9 +213,7 @@ class InstallService:
                 await self._finish_removals()
         staged = ExitStack()
         try:
-            plan = await thread.run(
-                lambda store: _prepare_plan(replace(store, keys=self._keys), request, job, staged), by=job.by
-            )
+            plan = await self._make_plan(job, request, thread, staged)
             outcome = await thread.run(lambda store: _expected_outcome(store, plan))
             if plan.action is not PlanAction.NOTHING:
                 expires_at = self._clock.now() + timedelta(seconds=self.limits.consent_timeout_s)
@@ -225,8 +231,21 @@ class InstallService:
         await thread.run(lambda _: staged.close())
         job.succeed(outcome)
         if plan.action is not PlanAction.NOTHING:
-            with suppress(PaddockError):  # the install is committed; the reconciler picks it up within seconds
+            with suppress(PaddockError, InstallStopped):  # it is committed; the reconciler picks it up within seconds
                 await job.run_unless_stopped(self._apply_version_change(outcome.plugin))
+
+    async def _make_plan(
+        self, job: InstallJob, request: InstallRequest, thread: StoreThread, staged: ExitStack
+    ) -> InstallPlan:
+        """Fetch and check a package, and try it if it has no manifest; its files stay until `staged` is closed."""
+        prepared = await thread.run(
+            lambda store: _prepare_plan(replace(store, keys=self._keys), request, job, staged), by=job.by
+        )
+        if isinstance(prepared, InstallPlan):
+            return prepared
+        draft = prepared
+        trial = await job.run_unless_stopped(self._try_server(draft.subject, job.by), f"trying {draft.file.name}")
+        return await thread.run(lambda store: _plan_server(store, request, draft, trial, staged), by=job.by)
 
     def _prune_finished(self) -> None:
         finished = [job.id for job in self._jobs.values() if job.finished]
@@ -234,8 +253,10 @@ class InstallService:
             del self._jobs[job_id]
 
 
-def _prepare_plan(store: PluginStore, request: InstallRequest, job: InstallJob, staged: ExitStack) -> InstallPlan:
-    """Fetch and check a package; its files stay until `staged` is closed."""
+def _prepare_plan(
+    store: PluginStore, request: InstallRequest, job: InstallJob, staged: ExitStack
+) -> InstallPlan | ServerDraft:
+    """Fetch and check a package. A server file is only prepared: it is planned once it was tried."""
     clean_up_interrupted(store)
     if request.server is not None:
         package = staged.enter_context(resolve_server(store, request.server, job.report_progress))
@@ -244,18 +265,41 @@ def _prepare_plan(store: PluginStore, request: InstallRequest, job: InstallJob, 
         package = staged.enter_context(resolve_with_capabilities(store, request.upgrade, request.grants))
         return make_plan(store, package)
     resolved = resolve_request(store, request)
+    if resolved.source.kind is SourceKind.SERVER_FILE:
+        # Imported lazily, here and below: most packages are no server files.
+        from paddock.plugins.environments.metadata import IndexOptions
+        from paddock.plugins.install.server_file import open_server_draft
+
+        choices = resolved.choices or IndexOptions()
+        typed = request.choices.capabilities if request.choices else ()
+        return staged.enter_context(open_server_draft(store, resolved.source, choices, typed, job.report_progress))
     package = staged.enter_context(
         resolve_package(store, resolved.source, job.report_progress, resolved.choices, recorded_as=request.recorded_as)
     )
     if resolved.plugin is not None:
         check_same_plugin(package, resolved.plugin.name)
-    installed_as = package.manifest.name if package.installed is not None else ""
+    return _plan_package(store, request, package, resolved.source)
+
+
+def _plan_server(
+    store: PluginStore, request: InstallRequest, draft: ServerDraft, trial: ServerTrial, staged: ExitStack
+) -> InstallPlan:
+    """Plan a server file that was tried; its files stay until `staged` is closed."""
+    from paddock.plugins.install.server_file import resolve_server_file
+
+    package = staged.enter_context(resolve_server_file(store, draft, trial))
+    return _plan_package(store, request, package, draft.source)
+
+
+def _plan_package(
+    store: PluginStore, request: InstallRequest, package: ResolvedPackage, source: PackageSource
+) -> InstallPlan:
     manifest = package.manifest
     check_grants_requested(
         request.grants,
         requested_capabilities(manifest),
         f"{manifest.name} {manifest.version}",
-        *how_to_grant_more(resolved.source, installed_as),
+        *how_to_grant_more(source, manifest.name if package.installed is not None else ""),
     )
     return make_plan(store, package, downgrade=request.downgrade)
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncGenerator, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from paddock.core.call import Principal
 from paddock.core.clock import Clock
@@ -21,6 +21,8 @@ from paddock.plugins.install.consent import InstallConsent
 from paddock.plugins.install.plan import InstallPlan, PlanAction
 from paddock.plugins.install.resolution_cache import InstallStopped
 from paddock.plugins.package.extract import InstallProgress
+
+T = TypeVar("T")
 
 _PROGRESS_INTERVAL_S = 0.2  # minimum interval between two progress reports
 
@@ -173,15 +175,23 @@ class InstallJob:
             raise InstallStopped
         return answer
 
-    async def run_unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
-        """Await work that also completes without us, but no longer than until the job is stopped."""
-        futures: set[asyncio.Future[Any]] = {asyncio.ensure_future(work), asyncio.ensure_future(self._stopped.wait())}
-        done, pending = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+    async def run_unless_stopped(self, work: Coroutine[Any, Any, T], step: str = "") -> T:
+        """Return the result of some work, which is cancelled if the job is stopped; `step` is shown meanwhile.
+
+        Raises:
+            InstallStopped: the job was stopped first.
+        """
+        if step:
+            self._set_progress(InstallProgress(step))
+        result = asyncio.ensure_future(work)
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        _, pending = await asyncio.wait({result, stopped}, return_when=asyncio.FIRST_COMPLETED)
         for future in pending:
             future.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
-        for future in done:
-            future.result()
+        if result.cancelled():
+            raise InstallStopped
+        return result.result()
 
     def succeed(self, outcome: InstallOutcome) -> None:
         """Note what was installed; the stage follows when everything is cleaned up."""

@@ -285,10 +285,14 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             approval_tokens = ApprovalTokens(approvals, resumer, calls)
             approval_service = ApprovalService(approvals, resumer)
             processes = PluginProcesses(views, supervisor, reconciler, supervisor_events)
+            learning = LearnService(
+                store, preparer, TrialRunner(warden, network, clock, mcp_timeout_s), ledger.publisher
+            )
             installer = InstallService(
                 open_store,
                 staging_root_in(directories.data),
                 lifecycle.apply_version_change,
+                learning.try_server,
                 clock,
                 random,
                 keys=keys,
@@ -300,9 +304,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 processes=processes,
                 logs=PluginLogReader(views, logs),
                 installer=installer,
-                learning=LearnService(
-                    store, preparer, TrialRunner(warden, network, clock, mcp_timeout_s), ledger.publisher
-                ),
+                learning=learning,
                 uninstaller=UninstallService(store, lifecycle.reconcile),
                 versions=VersionService(store, views, open_store, lifecycle.apply_version_change),
                 aliases=AliasService(store, lifecycle.reconcile),

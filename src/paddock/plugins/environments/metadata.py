@@ -48,7 +48,7 @@ class PackageMetadata:
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
-    """A person's options for a server from a registry package."""
+    """A person's options for a server without a manifest: one from a registry package, or in one file."""
 
     name: str | None = None  # the plugin's name
     program: str | None = None
@@ -99,16 +99,24 @@ def build_mcp_manifest(facts: PackageMetadata, programs: Iterable[str], choices:
             plugin.
     """
     program = _pick_program(facts, sorted(programs), choices.program)
-    env = {**choices.variables, **{name: _variable_reference(name) for name in choices.prompted_variables}}
-    return Manifest(
+    base = Manifest(
         name=_plugin_name(facts, choices.name),
         version=semantic_version(facts.version),
         dialect=Dialect.MCP,
         description=facts.description or f"The MCP server in the package {facts.package}",
-        title=choices.title,
         license=facts.license,
         homepage=facts.homepage,
-        runtime=CommandRuntime((f"{ENVIRONMENT_PREFIX}{program}", *choices.arguments), protocol="mcp", env=env),
+    )
+    return with_index_options(base, (f"{ENVIRONMENT_PREFIX}{program}",), choices)
+
+
+def with_index_options(base: Manifest, command: tuple[str, ...], choices: IndexOptions) -> Manifest:
+    """Complete the manifest of an MCP server by the command that starts it, and by a person's options."""
+    env = {**choices.variables, **{name: _variable_reference(name) for name in choices.prompted_variables}}
+    return replace(
+        base,
+        title=choices.title,
+        runtime=CommandRuntime((*command, *choices.arguments), protocol="mcp", env=env),
         capabilities=choices.capabilities,
         system_config_schema=_config_schema(choices, find_references([*choices.arguments, *env.values()])),
     )

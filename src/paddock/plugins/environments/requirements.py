@@ -7,7 +7,7 @@ from pathlib import Path
 
 from paddock.core.errors import Invalid, PluginError, Problem
 from paddock.core.printable import printable
-from paddock.manifest.command import LOCK_FILES, environment_program
+from paddock.manifest.command import ENVIRONMENT_PYTHON, LOCK_FILES, environment_program
 from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime
 from paddock.manifest.registry_package import parse_python_requirement
 from paddock.plugins.environments.lock import MAX_LOCK_BYTES, Ecosystem, Lock
@@ -77,6 +77,7 @@ def _read_text(file: Path) -> str:
 def resolve_command(manifest: Manifest, environment: Environment) -> tuple[str, ...]:
     """Return the command line for a manifest whose command is `environment:PROGRAM`.
 
+    `environment:python` is the interpreter of a Python environment, which runs a program of the plugin's own package.
     The cage must show `environment.root`: it contains the script and everything that it loads.
 
     Raises:
@@ -85,6 +86,8 @@ def resolve_command(manifest: Manifest, environment: Environment) -> tuple[str, 
     runtime = manifest.runtime
     command = runtime.command if isinstance(runtime, CommandRuntime) else ()
     program = environment_program(command)
+    if program == ENVIRONMENT_PYTHON and environment.ecosystem is Ecosystem.PYTHON:
+        return (str(environment.python), *command[1:])
     script = environment.programs.get(program or "")
     if program is None or script is None:
         raise PluginError(

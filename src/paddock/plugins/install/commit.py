@@ -79,7 +79,8 @@ def commit_install(
     """
     manifest = package.manifest
     _check_committable(store, package, consent, allow_downgrade)  # also before an environment is built in vain
-    with build_missing_environment(store, package.lock, progress) as environment, store.change_lock():
+    building = build_missing_environment(store, package.lock, progress, package.built)
+    with building as environment, store.change_lock():
         contents = _check_committable(store, package, consent, allow_downgrade)
         seal = prepare_sealing(store, package)
         if environment is not None:

@@ -11,6 +11,7 @@ from paddock.core.printable import printable
 from paddock.manifest.capability import describe_capability
 from paddock.manifest.consent_text import ConsentSection, consent_sections
 from paddock.manifest.diff import UpgradeDiff
+from paddock.manifest.registry_package import canonical_python_name
 from paddock.plugins.environments.lock import describe_lock_changes
 from paddock.plugins.install.resolve import ResolvedPackage
 from paddock.plugins.package.tree import TreeDiff
@@ -68,6 +69,7 @@ def install_screen(package: ResolvedPackage) -> ConsentScreen:
     sections = [
         *suspicious_text_sections(package.scan_findings),
         *consent_sections(manifest),
+        *(package.trial.sections() if package.trial else []),
         *([packages] if packages.lines else []),
     ]
     return ConsentScreen(heading, _facts(package), tuple(sections), f"Install {heading}?")
@@ -114,6 +116,7 @@ def upgrade_screen(package: ResolvedPackage, upgrade: UpgradeDiff) -> ConsentScr
         trust,
         *suspicious_text_sections(package.scan_findings),
         *difference_sections(upgrade, alarming),
+        *(package.trial.sections() if package.trial else []),
         packages,
         files,
     ]
@@ -166,10 +169,18 @@ def _package_lines(package: ResolvedPackage) -> Iterator[str]:
     if package.staged.source.source.kind.registry:
         requested = lock.packages[0]
         yield f"The package {requested.name}, exactly version {requested.version}, and {_count_text(lock.dependencies)}"
+    elif package.server_file is not None:
+        wanted = {canonical_python_name(name) for name in package.requested_packages}
+        direct = [one for one in lock.packages if canonical_python_name(one.name) in wanted]
+        names = printable(", ".join(f"{one.name} {one.version}" for one in direct), 300)
+        yield f"{names}, and {_count_text(len(lock.packages) - len(direct))}"
     else:
         yield f"The {_count_text(len(lock.packages), 'package')} that it asks for"
     yield "Its dependencies are pinned by hash: another file is refused, here and on every other machine"
-    yield "None of their code ran to find this out, and none runs while they are installed"
+    if package.server_file is None:
+        yield "None of their code ran to find this out, and none runs while they are installed"
+    else:
+        yield "Their code ran in the cage of the trial only, and none runs while they are installed"
 
 
 def _package_changes(package: ResolvedPackage) -> Iterator[str]:

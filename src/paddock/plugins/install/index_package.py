@@ -56,7 +56,7 @@ def open_index_package(
         cached.resolution = resolution
         base_manifest = build_mcp_manifest(resolution.facts, resolution.programs, choices)
         if choices.name is None:
-            store.database.read(lambda tx: _check_name_owner(tx, base_manifest, source))
+            store.database.read(lambda tx: check_name_owner(tx, base_manifest, source))
         manifest = store.database.read(lambda tx: _with_free_version(tx, base_manifest, resolution.lock))
         folder = client.workspace / "package"
         folder.mkdir()
@@ -65,9 +65,13 @@ def open_index_package(
         yield IndexPackage(folder, resolution.lock, resolution.warnings)
 
 
-def _check_name_owner(tx: Transaction, manifest: Manifest, source: PackageSource) -> None:
-    """Raise if a plugin of this name came from another source. Packages of different people may have the same name, and
-    a plugin changes its source only if a person says so."""
+def check_name_owner(tx: Transaction, manifest: Manifest, source: PackageSource) -> None:
+    """Check that a plugin of this name came from the same source. Packages of different people may have the same name,
+    and a plugin changes its source only if a person says so.
+
+    Raises:
+        Conflict: it came from another source.
+    """
     plugin = find_plugin(tx, manifest.name)
     row = find_version(tx, plugin.name, plugin.default_version) if plugin else None
     if row is None:

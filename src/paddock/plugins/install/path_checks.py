@@ -24,7 +24,7 @@ from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, FileAccess, InvalidCapability, covers, parse_capability
 from paddock.manifest.credential_paths import credentials_at
 from paddock.manifest.model import CommandRuntime, Manifest
-from paddock.plugins.package.source import PackageSource, SourceKind
+from paddock.plugins.package.source import PackageSource
 
 T = TypeVar("T")
 
@@ -297,7 +297,7 @@ def _grant_write_hint(folder: str, capability: Capability, source: PackageSource
 
 
 def _takes_capability_option(source: PackageSource) -> bool:
-    return source.kind.registry or source.kind is SourceKind.CONFIGURATION
+    return source.kind.without_manifest
 
 
 # One for the whole process, since it bounds how many of its threads hang. A path that cannot be one does not exist.

@@ -1,6 +1,7 @@
 """Resolves an installed package with more capabilities: the same files and the same lock. Nothing is fetched.
 
-This is for packages whose capabilities a person chose: a server from a registry, or from another program's settings.
+This is for packages whose capabilities a person chose: a server from a registry, from another program's settings, or
+in one file.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from paddock.plugins.environments.lock import Lock
 from paddock.plugins.environments.store import find_lock
 from paddock.plugins.install.request import how_to_grant_more
 from paddock.plugins.install.resolve import ResolvedPackage, build_resolved
+from paddock.plugins.package.blob import unpack_blob
 from paddock.plugins.package.source import PackageSource, SourceKind
 from paddock.plugins.package.stage import stage_package
 from paddock.plugins.store.lookup import manifest_of, pinned_version_missing_error, require_plugin
-from paddock.plugins.store.rows import VersionRow, find_version
+from paddock.plugins.store.rows import VersionRow, find_version, tree_of
 from paddock.plugins.store.store import PluginStore
 from paddock.store.database import Transaction
 
@@ -44,7 +46,7 @@ def resolve_with_capabilities(
     """
     row, lock = store.database.read(lambda tx: _find_installed(tx, name))
     source = row.source.source
-    if not (source.kind.registry or source.kind is SourceKind.CONFIGURATION):
+    if not source.kind.without_manifest:
         hint, action = how_to_grant_more(source, row.plugin)
         message = f"the manifest of {row.plugin} declares what it may do"
         raise OperatorError(message, code="plugin.own_manifest", hint=hint, action=action)
@@ -53,10 +55,13 @@ def resolve_with_capabilities(
         replace(installed, capabilities=merge_capabilities(installed.capabilities, capabilities)), row
     )
     with tempfile.TemporaryDirectory(prefix="paddock-grant-") as folder:
-        (Path(folder) / "paddock.yaml").write_text(to_yaml(manifest), encoding="utf-8")
-        if lock is not None:
-            (Path(folder) / lock.ecosystem.lock_file).write_text(lock.text, encoding="utf-8")
-        with stage_package(PackageSource(SourceKind.DIRECTORY, folder), store.staging) as staged:
+        # From the store and not from the disk: exactly the files that a person consented to.
+        root = Path(folder) / "package"
+        with store.blobs.open(row.blob) as blob:
+            unpack_blob(blob, root, store.database.read(lambda tx: tree_of(tx, row.plugin, row.version)))
+        (root / "paddock.yaml").unlink()
+        (root / "paddock.yaml").write_text(to_yaml(manifest), encoding="utf-8")
+        with stage_package(PackageSource(SourceKind.DIRECTORY, str(root)), store.staging) as staged:
             result = read_package(staged.root)
             staged = replace(staged, source=row.source)
             yield build_resolved(store, staged, result.single(), result.warnings, {}, lock)

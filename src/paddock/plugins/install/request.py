@@ -11,13 +11,16 @@ from paddock.core.errors import OperatorError
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, merge_capabilities
 from paddock.manifest.dialects.credential_patterns import is_secret_name
+from paddock.manifest.model import CommandRuntime
 from paddock.manifest.names import slug
+from paddock.manifest.server_file.server_file import command_arguments
 from paddock.plugins.environments.metadata import IndexOptions, index_options_of
 from paddock.plugins.package.source import PackageSource, SourceKind, with_ref
 from paddock.plugins.store.lookup import manifest_of, pinned_version_missing_error, require_plugin
-from paddock.plugins.store.rows import PluginRow, find_plugin, find_version
+from paddock.plugins.store.rows import PluginRow, all_plugins, find_version
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.versions import find_recorded_source
+from paddock.store.database import Transaction
 
 
 def parse_index_options(
@@ -30,7 +33,8 @@ def parse_index_options(
     variables: Sequence[str] = (),
     plugin: str = "",
 ) -> IndexOptions | None:
-    """Parse a person's options for a registry package; `plugin` is the name it is installed under, if it is.
+    """Parse a person's options for a registry package or a server file; `plugin` is the name it is installed under, if
+    it is.
 
     Args:
         source: The package source.
@@ -43,7 +47,11 @@ def parse_index_options(
         OperatorError: the source is another kind of package, whose manifest declares all that; or a variable may be
             a secret.
     """
-    if source.kind.registry:
+    if source.kind is SourceKind.SERVER_FILE and program:
+        raise OperatorError(
+            "--program is for packages of a registry: a server file is the program", code="source.not_a_registry"
+        )
+    if source.kind.registry or source.kind is SourceKind.SERVER_FILE:
         assignments = [text.partition("=") for text in variables]
         return IndexOptions(
             name,
@@ -56,7 +64,7 @@ def parse_index_options(
     if name or program or arguments or capabilities or variables:
         hint, action = how_to_grant_more(source, plugin)
         raise OperatorError(
-            "--name, --program, --arg, --env and --capability are for packages of a registry",
+            "--name, --program, --arg, --env and --capability are for servers without a manifest",
             code="source.not_a_registry",
             hint=hint,
             action=action,
@@ -71,8 +79,8 @@ def how_to_grant_more(source: PackageSource, plugin: str) -> tuple[str, Action |
         return "import it with that capability", Action.of(
             "plugin.import", file=source.location, only=only, capability="CAPABILITY"
         )
-    if source.kind.registry:
-        return "for a server from a registry, use --capability in place of --grant", None
+    if source.kind.without_manifest:
+        return "for a server without a manifest, use --capability in place of --grant", None
     if plugin:
         return "declare it in a new version of the package's own manifest", Action.of("plugin.upgrade", plugin=plugin)
     return "declare it in the package's own manifest", None
@@ -101,22 +109,17 @@ def extend_index_options(store: PluginStore, plugin: PluginRow, added: IndexOpti
 def reuse_index_options(
     store: PluginStore, source: PackageSource, choices: IndexOptions
 ) -> tuple[PackageSource, IndexOptions]:
-    """Merge the options with those of the same package installed under the same name: each option that is not given now
+    """Merge the options with those of the same package that is installed already: each option that is not given now
     stays as it was."""
-    name = choices.name or slug(source.location.partition("[")[0].rpartition("/")[2])
-    plugin = store.database.read(lambda tx: find_plugin(tx, name))
-    recorded_source = find_recorded_source(store, plugin) if plugin else None
-    if (
-        plugin is None
-        or recorded_source is None
-        or (recorded_source.kind, recorded_source.location) != (source.kind, source.location)
-    ):
+    plugin = _find_installed(store, source, choices.name)
+    if plugin is None:
         return source, choices
+    recorded_source = find_recorded_source(store, plugin)
     installed = installed_index_options(store, plugin)
     variables_given = bool(choices.variables or choices.prompted_variables)
     return replace(source, constraints=source.constraints or recorded_source.constraints), replace(
         installed,
-        name=choices.name,
+        name=plugin.name if source.kind is SourceKind.SERVER_FILE else choices.name,
         program=choices.program or installed.program,
         arguments=choices.arguments or installed.arguments,
         capabilities=choices.capabilities or installed.capabilities,
@@ -125,12 +128,33 @@ def reuse_index_options(
     )
 
 
+def _find_installed(store: PluginStore, source: PackageSource, name: str | None) -> PluginRow | None:
+    """Find the plugin that this package is installed as: a registry package by its name, a server file by its path,
+    since nothing else says what it is called."""
+    by_path = source.kind is SourceKind.SERVER_FILE and name is None
+    name = name or slug(source.location.partition("[")[0].rpartition("/")[2])
+
+    def unit(tx: Transaction) -> PluginRow | None:
+        for plugin in all_plugins(tx):
+            row = find_version(tx, plugin.name, plugin.default_version) if by_path or plugin.name == name else None
+            recorded = row.source.source if row is not None else None
+            if recorded is not None and (recorded.kind, recorded.location) == (source.kind, source.location):
+                return plugin
+        return None
+
+    return store.database.read(unit)
+
+
 def installed_index_options(store: PluginStore, plugin: PluginRow) -> IndexOptions:
     """Return the options that the plugin was installed with."""
     row = store.database.read(lambda tx: find_version(tx, plugin.name, plugin.default_version))
     if row is None:
         raise pinned_version_missing_error(plugin)
-    return index_options_of(manifest_of(row))
+    manifest = manifest_of(row)
+    options = index_options_of(manifest)
+    if row.source.source.kind is SourceKind.SERVER_FILE and isinstance(manifest.runtime, CommandRuntime):
+        return replace(options, program=None, arguments=command_arguments(manifest.runtime.command))
+    return options
 
 
 def _check_public_value(variable: str, value: str) -> str:
@@ -213,6 +237,6 @@ def resolve_request(store: PluginStore, request: InstallRequest) -> ResolvedRequ
     source = request.source or find_recorded_source(store, plugin)
     if request.source is None and request.ref:
         source = with_ref(source, request.ref)
-    if not source.kind.registry:
+    if not source.kind.registry and source.kind is not SourceKind.SERVER_FILE:
         return ResolvedRequest(source, None, plugin)
     return ResolvedRequest(source, extend_index_options(store, plugin, request.choices or IndexOptions()), plugin)

@@ -17,6 +17,7 @@ from paddock.manifest.model import Dialect, Manifest
 from paddock.manifest.native_writer import to_yaml
 from paddock.manifest.permissions import requested_capabilities
 from paddock.manifest.read import read_package
+from paddock.manifest.registry_package import parse_python_requirement
 from paddock.plugins.package.checks import check_imports, read_staged_manifest
 from paddock.plugins.package.extract import ProgressCallback
 from paddock.plugins.package.source import PackageSource, SourceKind
@@ -54,8 +55,11 @@ from paddock.plugins.trust.trusted_keys import SignerInfo, describe_signer, desc
 from paddock.store.database import Transaction
 
 if TYPE_CHECKING:
+    from paddock.manifest.server_file.server_file import ServerFile
+    from paddock.plugins.environments.build import BuiltEnvironment
     from paddock.plugins.environments.lock import Lock
     from paddock.plugins.environments.metadata import IndexOptions
+    from paddock.plugins.install.server_trial import ServerTrial
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,9 @@ class ResolvedPackage:
     lock: Lock | None = None  # its dependencies
     installed_lock: Lock | None = None  # of the installed version
     scan_findings: tuple[ScanFinding, ...] = ()  # suspicious texts that the installed version did not have
+    server_file: ServerFile | None = None  # the file that it was made of
+    trial: ServerTrial | None = None  # what came of trying that
+    built: BuiltEnvironment | None = None  # the environment of its trial, if that was built for it
 
     @property
     def unchanged(self) -> bool:
@@ -105,6 +112,14 @@ class ResolvedPackage:
         ):
             return False
         return self.installed_signer.key is None or self.signature.state is SignatureState.VERIFIED
+
+    @property
+    def requested_packages(self) -> list[str]:
+        """The names of the packages that a server file needs itself, without their dependencies."""
+        python = self.server_file.python if self.server_file else None
+        texts = [*(python.requirements if python else ()), *self.staged.source.source.constraints]
+        parsed = [parse_python_requirement(text) for text in texts]
+        return [requirement.name for requirement in parsed if requirement is not None]
 
     @property
     def missing_consents(self) -> list[Capability]:
@@ -204,8 +219,9 @@ def build_resolved(
     warnings: tuple[Problem, ...],
     values: Mapping[str, Any],
     lock: Lock | None = None,
+    listed: tuple[tuple[str, str, str], ...] = (),
 ) -> ResolvedPackage:
-    """Compare a staged package with what is installed."""
+    """Compare a staged package with what is installed; `listed` are its definitions, if it ran: see `PluginScan`."""
     facts = store.database.read(lambda tx: _read_installed_facts(tx, store, manifest, locked=lock is not None))
     row, keys = facts.row, facts.keys
     verdict = verify_signature(staged.tree.digest, read_signature(staged.root), keys)
@@ -240,14 +256,12 @@ def build_resolved(
         values,
         lock,
         facts.lock,
-        _new_findings(store, facts, manifest, staged.root),
+        _new_findings(store, facts, PluginScan(manifest, staged.root, facts.names, listed)),
     )
 
 
-def _new_findings(
-    store: PluginStore, facts: _InstalledFacts, manifest: Manifest, root: Path
-) -> tuple[ScanFinding, ...]:
-    findings = PluginScan(manifest, root, facts.names).find_all()
+def _new_findings(store: PluginStore, facts: _InstalledFacts, scan: PluginScan) -> tuple[ScanFinding, ...]:
+    findings = scan.find_all()
     if not findings or facts.row is None:
         return findings
     old_findings = PluginScan(manifest_of(facts.row), ensure_local_files(store, facts.row), facts.names).find_all()

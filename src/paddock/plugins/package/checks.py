@@ -18,12 +18,14 @@ from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import MAX_PATH_CHARS, printable
 from paddock.manifest.model import Manifest, PythonRuntime
 from paddock.manifest.read import FILE_NAMES, DirectoryFiles, ManifestResult, read_package
+from paddock.manifest.server_file.server_file import LANGUAGE_SUFFIXES
 from paddock.manifest.syntax.python_source import find_refused_imports
 from paddock.plugins.package.source import PackageSource, SourceKind
 from paddock.plugins.package.stage import StagedPackage
 
 _MAX_FOLDERS_SCANNED = 500
 _MAX_FOLDERS_LISTED = 10
+_SERVER_STEMS = frozenset({"app", "index", "main", "mcp_server", "server"})
 
 
 def read_staged_manifest(staged: StagedPackage) -> ManifestResult:
@@ -46,7 +48,9 @@ def read_staged_manifest(staged: StagedPackage) -> ManifestResult:
             _missing_manifest_hint(source, folders),
             "missing",
         )
-        problems = [nested_problem] if folders else error.problems
+        server = next(iter(sorted(_server_files(staged.root))), "")
+        server_problem = Problem("", "there is none at its top, but a program", _server_hint(source, server), "missing")
+        problems = [nested_problem] if folders else [server_problem] if server else error.problems
         raise Invalid(f"{name} holds no manifest", problems, code=error.error_code) from None
 
 
@@ -62,6 +66,19 @@ def folders_with_manifests(root: Path) -> Iterator[str]:
                 for name in islice(_subfolders(root / folder), _MAX_FOLDERS_SCANNED // len(outer) + 1)
             )
             yield from (path for path in inner if DirectoryFiles(root / path).existing(FILE_NAMES))
+
+
+def _server_files(root: Path) -> Iterator[str]:
+    """Yield the files at the top that may be an MCP server, by their names."""
+    for file in root.iterdir():
+        if file.stem in _SERVER_STEMS and file.suffix in LANGUAGE_SUFFIXES and file.is_file():
+            yield file.name
+
+
+def _server_hint(source: PackageSource, server: str) -> str:
+    if source.kind is SourceKind.DIRECTORY:
+        return f"if {server} is an MCP server, name the file: {printable(source.location)}/{server}"
+    return f"if {server} is an MCP server, take it apart first, then name that file"
 
 
 def _subfolders(root: Path) -> list[str]:

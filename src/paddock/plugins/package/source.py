@@ -1,4 +1,4 @@
-"""Package sources: a directory, an archive, a git repository at a ref, or a package registry.
+"""Package sources: a directory, an archive, a server file, a git repository at a ref, or a package registry.
 
 `parse_source` turns what a person typed into a `PackageSource`; `SourceRecord` is what the store keeps once it was
 fetched, with the commit that the ref meant at that time.
@@ -17,16 +17,18 @@ from urllib.parse import quote, unquote, urlsplit
 from paddock.core.errors import HostError, NotFound, OperatorError
 from paddock.core.printable import printable
 from paddock.manifest.registry_package import parse_npm_package, parse_python_requirement
+from paddock.manifest.server_file.server_file import LANGUAGE_SUFFIXES
 
 ARCHIVE_SUFFIXES = frozenset({".zip", ".mcpb", ".dxt"})
+_COMPILED_SUFFIXES = frozenset({".ts", ".mts", ".cts"})
 
 _SCP_FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]+")
 _HOST = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\-\]]*")
 _COMMIT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})")
 _REF = re.compile(r"(?!-)[^\s\x00-\x20\x7f~^:?*\[\\]{1,255}")
 _ACCEPTED_FORMS = (
-    "give a directory, a .zip, .mcpb or .dxt file, a git URL such as git+https://host/name.git#v1.0.0, "
-    "or a package such as pypi:NAME or npm:NAME"
+    "give a directory, a .zip, .mcpb or .dxt file, an MCP server in a .py, .js or executable file, a git URL such as "
+    "git+https://host/name.git#v1.0.0, or a package such as pypi:NAME or npm:NAME"
 )
 
 
@@ -40,11 +42,17 @@ class SourceKind(StrEnum):
     PYPI = "pypi"  # the Python package index, or the one that pip's settings name
     NPM = "npm"  # the npm registry, likewise
     UPLOAD = "upload"  # a file sent by a browser; the location is its name there
+    SERVER_FILE = "server_file"  # an MCP server that is one file
 
     @property
     def registry(self) -> bool:
         """Whether packages come from there by name."""
         return self in (SourceKind.PYPI, SourceKind.NPM)
+
+    @property
+    def without_manifest(self) -> bool:
+        """Whether Paddock writes the manifests of what comes from there, and a person chooses the capabilities."""
+        return self.registry or self in (SourceKind.CONFIGURATION, SourceKind.SERVER_FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,8 @@ class PackageSource:
     """A package source.
 
     `location` is an absolute path, for git a URL, for a registry the name of a package. `ref` is git's, or the version
-    requested from a registry. `constraints` limit the dependencies of a registry package.
+    requested from a registry. `constraints` limit the dependencies of a registry package, and add to those of a server
+    file.
     """
 
     kind: SourceKind
@@ -65,15 +74,22 @@ class PackageSource:
         """Whether it is read from this machine's disk."""
         if self.kind is SourceKind.GIT:
             return self.location.startswith("file:")
-        return self.kind in (SourceKind.DIRECTORY, SourceKind.ARCHIVE, SourceKind.CONFIGURATION)
+        return self.kind in (
+            SourceKind.DIRECTORY,
+            SourceKind.ARCHIVE,
+            SourceKind.CONFIGURATION,
+            SourceKind.SERVER_FILE,
+        )
 
     def describe(self) -> str:
         """Describe the source for the consent screen."""
         if self.kind is SourceKind.GIT:
             return f"git repository {printable(self.location)} at {printable(self.ref or 'its default branch')}"
+        constraint_text = f" with {printable(', '.join(self.constraints))}" if self.constraints else ""
         if self.kind.registry:
-            constraint_text = f" with {printable(', '.join(self.constraints))}" if self.constraints else ""
             return f"{self.kind} package {printable(self.location)}{constraint_text}"
+        if self.kind is SourceKind.SERVER_FILE:
+            return f"file {printable(self.location)}{constraint_text}"
         if self.kind is SourceKind.UPLOAD:
             return f"uploaded file {printable(self.location)}"
         return f"{self.kind} {printable(self.location)}"
@@ -138,9 +154,16 @@ def parse_source(
         raise _bad_source_error(f"{printable(text)} begins with '-'", f"write ./{printable(text)} if it is a path")
     if text.startswith(("pypi:", "npm:")):
         return _registry_source(text, ref, constraints)
-    if constraints:
+    source = _other_source(text, ref, base or _working_directory(text.removeprefix("git+")))
+    if not constraints:
+        return source
+    if source.kind is not SourceKind.SERVER_FILE:
         raise _bad_source_error(f"--with is for Python packages, and {printable(text)} is none", "leave it out")
-    directory = base or _working_directory(text.removeprefix("git+"))
+    return replace(source, constraints=tuple(check_constraint(one) for one in constraints))
+
+
+def _other_source(text: str, ref: str | None, directory: Path) -> PackageSource:
+    """Parse a source that is no registry package."""
     if text.startswith("git+"):
         return _git_source(*_split_ref(text.removeprefix("git+"), ref), directory)
     if not text.startswith("/") and ("://" in text or "::" in text):
@@ -244,7 +267,15 @@ def _local_source(text: str, ref: str | None, base: Path) -> PackageSource:
         raise _path_not_found_error(path)
     if path.is_file() and path.suffix.lower() in ARCHIVE_SUFFIXES:
         return PackageSource(SourceKind.ARCHIVE, str(path))
-    raise _bad_source_error(f"{printable(str(path))} is neither a directory nor a .zip, .mcpb or .dxt file")
+    if path.is_file() and (path.suffix.lower() in LANGUAGE_SUFFIXES or path.stat().st_mode & 0o111):
+        return PackageSource(SourceKind.SERVER_FILE, str(path))
+    if path.suffix.lower() in _COMPILED_SUFFIXES:
+        raise _bad_source_error(
+            f"{printable(str(path))} is TypeScript, which a cage does not run", "compile it, then install the .js file"
+        )
+    raise _bad_source_error(
+        f"{printable(str(path))} is neither a directory nor a .zip, .mcpb or .dxt file, nor a program"
+    )
 
 
 def _git_source(address: str, ref: str | None, base: Path) -> PackageSource:
@@ -326,7 +357,7 @@ def parse_pypi_requirement(text: str, ref: str | None = None) -> tuple[str, str 
 
 
 def check_constraint(text: str) -> str:
-    """Parse a constraint on a Python dependency, as in `mcp<2`, and return it normalised.
+    """Parse a Python package with the versions that are meant, as in `mcp<2`, and return it normalised.
 
     Raises:
         OperatorError: it is not one.

@@ -88,7 +88,7 @@ def stage_package(
                     code="source.uploaded",
                     hint="upload the new version, or name another source",
                 )
-            case SourceKind.PYPI | SourceKind.NPM:
+            case SourceKind.PYPI | SourceKind.NPM | SourceKind.SERVER_FILE:
                 raise HostError(f"{label} is no package of ours yet", code="source.registry")
         yield StagedPackage(root, tree, SourceRecord(recorded_as or source, commit))
 

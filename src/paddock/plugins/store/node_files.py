@@ -93,16 +93,20 @@ def open_package_client(store: PluginStore, progress: ProgressCallback | None) -
 
 @contextmanager
 def build_missing_environment(
-    store: PluginStore, lock: Lock | None, progress: ProgressCallback | None
+    store: PluginStore, lock: Lock | None, progress: ProgressCallback | None, built: BuiltEnvironment | None = None
 ) -> Generator[BuiltEnvironment | None, None, None]:
     """Build the environment of a lock in staging; None if there is no lock, or the environment exists already.
 
-    It takes as long as fetching packages does, so the store's lock is not held meanwhile.
+    `built` is the one that was built for a trial, and is in staging still. Building takes as long as fetching packages
+    does, so the store's lock is not held meanwhile.
     """
     from paddock.plugins.environments.build import build_environment
 
     if lock is None or store.environments.find_by_lock(lock) is not None:
         yield None
+        return
+    if built is not None:
+        yield built
         return
     with (
         open_package_client(store, progress) as client,

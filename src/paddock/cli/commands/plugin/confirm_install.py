@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output.report import print_json, print_message, print_problems, styled
+from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
@@ -23,6 +25,7 @@ def install_package(
     yes: bool,
     less_trust: bool = False,
     introduce: Callable[[Sequence[Mapping[str, Any]]], None] | None = None,
+    save: Path | None = None,
 ) -> dict[str, Any]:
     """Fetch, show, confirm and install a package. Returns the result as JSON data.
 
@@ -34,6 +37,7 @@ def install_package(
         yes: Whether they consent to the whole.
         less_trust: Whether they accept a loss of trust.
         introduce: Prints more about the package before its screen; gets the warnings that follow the screen.
+        save: The folder to write the package of a server file to, in place of installing it.
 
     Raises:
         NeedsConsent: the person declined, or there is no terminal to ask on.
@@ -46,14 +50,33 @@ def install_package(
         proposal = fetched["proposal"]
         if introduce is not None:
             introduce(proposal["warnings"] if proposal else ())
+        if save is not None:
+            return _save_proposal(proposal, body["source"], save)
         if proposal is None or proposal["screen"] is None:
             return _confirm_unchanged(install, fetched, retype, yes=yes)
-        return _confirm_files(install, proposal, granted, retype, yes=yes, less_trust=less_trust)
+        return _confirm_files(install, proposal, body, granted, retype, yes=yes, less_trust=less_trust)
+
+
+def _save_proposal(proposal: Mapping[str, Any] | None, source: str, folder: Path) -> dict[str, Any]:
+    """Save the package of a server file; leaving the installation then cancels it."""
+    from paddock.cli.commands.plugin.save_package import save_package
+    from paddock.core.errors import Conflict, OperatorError
+
+    if proposal is None:
+        raise Conflict("it is installed already, with exactly these files", code="plugin.unchanged")
+    if proposal["server"] is None:
+        raise OperatorError(
+            "--save is for a server in one file: everything else has a package already",
+            code="source.not_a_server_file",
+            hint="leave it out",
+        )
+    return save_package(proposal, Path(source), folder)
 
 
 def _confirm_files(
     install: FollowedInstall,
     proposal: Mapping[str, Any],
+    body: Mapping[str, Any],
     granted: Sequence[Capability],
     retype: str,
     *,
@@ -64,6 +87,7 @@ def _confirm_files(
         confirm,
         confirm_lower_trust,
         confirm_new_capabilities,
+        confirm_or_edit,
         print_consent_screen,
     )
     from paddock.core.error_formats import problem_from_dict
@@ -78,7 +102,15 @@ def _confirm_files(
         *(["--less-trust"] if terms["trust_lost"] else []),
     ]
     retype = " ".join([retype, *flags])
-    confirm(screen["question"], yes=yes, retype=retype, details={"screen": screen})
+    server = proposal["server"]
+    details = {"screen": screen} | ({"server": server} if server else {})
+    if server and "source" in body:
+        folder = Path.cwd() / proposal["name"]
+        edit = f"e: write the package to {printable(str(folder))} and edit it first"
+        if not confirm_or_edit(screen["question"], edit, yes=yes, retype=retype, details=details):
+            return _save_proposal(proposal, body["source"], folder)
+    else:
+        confirm(screen["question"], yes=yes, retype=retype, details=details)
     confirm_lower_trust(terms["trust_lost"], accepted=less_trust, retype=retype)
     confirm_new_capabilities(separate, granted, retype)
     done = install.confirm(
@@ -99,7 +131,7 @@ def _confirm_files(
         "warnings": proposal["warnings"],
         "hints": proposal["hints"],
         "action": proposal["action"],
-    }
+    } | ({"server": server} if server else {})
     if proposal["action"] == "upgraded":
         return result | {"old_version": proposal["old_version"], "screen": screen}
     return result | {"state": "disabled", "screen": screen}

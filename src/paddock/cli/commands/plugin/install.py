@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ from paddock.cli.commands.plugin.registry_options import (
     more_variables_option,
     plugin_name_option,
     program_option,
+    save_option,
     variable_option,
 )
 from paddock.cli.output.report import print_json, print_message, styled
@@ -38,12 +40,13 @@ downgrade_option = click.option("--downgrade", is_flag=True, help="Allow an olde
         "paddock plugin install ./my-plugin",
         "paddock plugin install git+https://host/x.git#v1.0",
         "paddock plugin install pypi:mcp-server-time",
+        "paddock plugin install ./server.py",
     ],
 )
 @click.argument(
     "source",
     metavar="SRC",
-    help="A directory, a .zip or .mcpb file, a git URL, or an MCP server's pypi:NAME or npm:NAME.",
+    help="A directory, a .zip or .mcpb file, a git URL, or an MCP server: pypi:NAME, npm:NAME or a file.",
 )
 @git_ref_option
 @plugin_name_option
@@ -55,6 +58,7 @@ downgrade_option = click.option("--downgrade", is_flag=True, help="Allow an olde
 @grant_option
 @downgrade_option
 @less_trust_option
+@save_option
 @options.yes
 @options.as_json
 def install(
@@ -70,10 +74,15 @@ def install(
     grant: tuple[str, ...],
     downgrade: bool,
     less_trust: bool,
+    save: Path | None,
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Install a plugin, after showing its capabilities and asking for consent. Enable it afterwards to run it."""
+    """Install a plugin, after showing its capabilities and asking for consent. Enable it afterwards to run it.
+
+    An MCP server in one file, such as a Python file with FastMCP, needs no manifest. It is tried in a cage with nothing
+    granted, and a package is proposed: a manifest, the file, and its packages with their exact versions.
+    """
     from paddock.cli.client.api_client import open_client
     from paddock.cli.commands.plugin.confirm_install import install_package, report_installed
     from paddock.cli.output.consent_prompt import parse_grants
@@ -99,7 +108,7 @@ def install(
         downgrade=downgrade,
     )
     with open_client() as client:
-        value = install_package(client, body, granted, retype, yes=yes, less_trust=less_trust)
+        value = install_package(client, body, granted, retype, yes=yes, less_trust=less_trust, save=save)
         report_installed(client, value, as_json=as_json)
 
 

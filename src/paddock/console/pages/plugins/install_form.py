@@ -11,7 +11,7 @@ from paddock.core.errors import OperatorError, PaddockError, Problem
 from paddock.manifest.capability import Capability, InvalidCapability, parse_capability
 from paddock.plugins.environments.metadata import IndexOptions
 from paddock.plugins.install.request import InstallRequest, parse_index_options
-from paddock.plugins.package.source import PackageSource, parse_source
+from paddock.plugins.package.source import PackageSource, SourceKind, parse_source
 
 INSTALL_FIELDS: Final[tuple[str, ...]] = (
     "source", "ref", "name", "program", "arguments", "variables", "capabilities", "constraints", "downgrade",
@@ -19,8 +19,10 @@ INSTALL_FIELDS: Final[tuple[str, ...]] = (
 _INDEX_ONLY_FIELDS: Final = ("name", "program", "arguments", "variables", "capabilities")
 _MAX_LINES: Final = 100  # per field
 _SOURCE_EXAMPLES: Final = (
-    "try /home/me/my-plugin, https://github.com/me/plugin.git, pypi:mcp-server-time or npm:some-server"
+    "try /home/me/my-plugin, /home/me/server.py, https://github.com/me/plugin.git, pypi:mcp-server-time or "
+    "npm:some-server"
 )
+_FIELDS_OF_ERRORS: Final = {"source.bad_ref": "ref", "source.not_a_registry": "program"}
 
 
 class ParsedInstallForm(NamedTuple):
@@ -52,7 +54,7 @@ def parse_install_form(
         try:
             parse()
         except PaddockError as error:
-            field = "ref" if error.error_code == "source.bad_ref" else name
+            field = _FIELDS_OF_ERRORS.get(error.error_code, name)
             problems.setdefault(field, Problem(field, error.message, _page_hint(error), error.error_code))
 
     text, ref = typed["source"], typed["ref"] or None
@@ -70,11 +72,12 @@ def parse_install_form(
     capabilities = _parse_capabilities(typed["capabilities"], problems)
     options: list[IndexOptions | None] = []
     effective_source = source or (None if text else recorded)
-    if effective_source is not None and not effective_source.kind.registry:
+    server_file = effective_source is not None and effective_source.kind is SourceKind.SERVER_FILE
+    if effective_source is not None and not effective_source.kind.registry and not server_file:
         for name in _INDEX_ONLY_FIELDS:
             if typed[name]:
                 problems.setdefault(
-                    name, Problem(name, "This is only for packages from PyPI and npm", "leave it empty")
+                    name, Problem(name, "This is only for servers without a manifest", "leave it empty")
                 )
     elif effective_source is not None:
         try_field(
