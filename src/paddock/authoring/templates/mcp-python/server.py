@@ -1,6 +1,7 @@
 """An MCP server on stdin and stdout, without any package: one JSON-RPC message a line.
 
-With the official package `mcp` this file is shorter; put the package into `vendor/`, or install the server from PyPI.
+With the official package `mcp` this file is shorter. A file that imports it can be installed without this folder, and gets
+the package with it: `paddock plugin install server.py`.
 """
 
 from __future__ import annotations

@@ -36,10 +36,14 @@ def save_package(proposal: Mapping[str, Any], file: Path, folder: Path) -> dict[
             f"{shown} exists already, and nothing was changed", code="new.exists", hint="name a new folder"
         ) from None
     except OSError as error:
-        raise OperatorError(f"cannot write {shown}: {error.strerror}", code="new.unwritable", hint="name another folder") from error
+        raise OperatorError(
+            f"cannot write {shown}: {error.strerror}", code="new.unwritable", hint="name another folder"
+        ) from error
     files = sorted([*server["written"], server["file"]])
     print_message(f"{styled('✓', 'green')} wrote {', '.join(files)} to {shown}; nothing is installed")
     print_message(f"  {styled('→', 'dim')} edit {shown}/paddock.yaml, then: paddock plugin install {shown}")
+    if len(server["written"]) > 1:
+        print_message("  a host installs a folder with packages of its own only with plugins.environments = true")
     return {
         "name": proposal["name"],
         "version": proposal["version"],
