@@ -184,8 +184,8 @@ class InstallJob:
         if step:
             self._set_progress(InstallProgress(step))
         result = asyncio.ensure_future(work)
-        stopped = asyncio.ensure_future(self._stopped.wait())
-        _, pending = await asyncio.wait({result, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        futures: set[asyncio.Future[Any]] = {result, asyncio.ensure_future(self._stopped.wait())}
+        _, pending = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         for future in pending:
             future.cancel()
         await asyncio.gather(*pending, return_exceptions=True)

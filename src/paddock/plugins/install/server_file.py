@@ -8,7 +8,9 @@ resolved  its manifest asks for what the trial showed that it needs, and a perso
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import stat
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -144,7 +146,10 @@ def resolve_server_file(
 
 def _read_content(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        # Without waiting: what was a file may be a pipe by now.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OperatorError(f"{printable(str(path))} is no longer a file", code="source.unreadable")
             content = file.read(MAX_SERVER_BYTES + 1)
     except FileNotFoundError:
         raise NotFound(f"{printable(str(path))} is gone", code="source.not_found", hint="name its new path") from None
@@ -201,7 +206,7 @@ def _check_imports(file: ServerFile, path: Path, environment: Environment | None
         Invalid: one is not; carries each of them.
     """
     folders = environment.site_packages if environment is not None else []
-    imports = file.python.imports if file.python else {}
+    imports = file.python.imports if file.python else dict[str, int]()
     problems: list[Problem] = []
     for module, line in imports.items():
         if any(_provides(folder, module) for folder in folders):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paddock.cage.learn.proposal import GrantProposal, Obstacle
 from paddock.core.errors import PaddockError
@@ -112,7 +112,7 @@ class ServerTrial:
         return [*lines, tried + (", and answered there" if self.failure is None else "")]
 
 
-TryServer: TypeAlias = Callable[[TrialSubject, PrincipalId], Awaitable[ServerTrial]]
+TryServer: TypeAlias = Callable[[TrialSubject, PrincipalId], Coroutine[Any, Any, ServerTrial]]
 """Tries a server on behalf of a person."""
 
 

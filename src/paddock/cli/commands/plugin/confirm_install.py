@@ -59,7 +59,7 @@ def install_package(
 
 def _save_proposal(proposal: Mapping[str, Any] | None, source: str, folder: Path) -> dict[str, Any]:
     """Save the package of a server file; leaving the installation then cancels it."""
-    from paddock.cli.commands.plugin.save_package import save_package
+    from paddock.cli.output.save_package import save_package
     from paddock.core.errors import Conflict, OperatorError
 
     if proposal is None:
