@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from paddock.core.errors import Invalid, Problem
@@ -60,7 +60,7 @@ class ServerFile:
             case Language.PYTHON:
                 return "server.py"
             case Language.NODE:
-                suffix = PurePosixPath(self.name).suffix.lower()
+                suffix = _suffix(self.name)
                 return f"server{suffix if suffix in LANGUAGE_SUFFIXES else '.js'}"
             case Language.PROGRAM:
                 return "server"
@@ -79,7 +79,7 @@ class ServerFile:
     def plugin_name(self, folder: str = "") -> str:
         """Return a name for the plugin: its own, that of the file, or that of the folder around it; may be empty."""
         own = self.python.server_name if self.python else ""
-        candidates = [slug(text) for text in (own, PurePosixPath(self.name).stem, folder)]
+        candidates = [slug(text) for text in (own, posixpath.splitext(self.name)[0], folder)]
         usable = [one for one in candidates if one and plugin_name_problem(one) is None]
         return next((one for one in usable if one not in _GENERAL_NAMES), usable[0] if usable else "")
 
@@ -117,10 +117,14 @@ def read_server_file(name: str, content: bytes) -> ServerFile:
 
 
 def _language(name: str, content: bytes) -> Language:
-    by_suffix = LANGUAGE_SUFFIXES.get(PurePosixPath(name).suffix.lower())
+    by_suffix = LANGUAGE_SUFFIXES.get(_suffix(name))
     if by_suffix is not None:
         return by_suffix
     interpreter = _SHEBANG.match(content)
     if interpreter is None:
         return Language.PROGRAM
     return Language.PYTHON if interpreter["python"] else Language.NODE
+
+
+def _suffix(name: str) -> str:
+    return posixpath.splitext(name)[1].lower()

@@ -1,7 +1,7 @@
 """An MCP server on stdin and stdout, without any package: one JSON-RPC message a line.
 
-With the official package `mcp` this file is shorter. A file that imports it is installed by itself, and the package with
-it: `paddock plugin install server.py`.
+With the official package `mcp` this file is shorter. A file that imports it is installed by itself, together with the
+package: `paddock plugin install server.py`.
 """
 
 from __future__ import annotations
