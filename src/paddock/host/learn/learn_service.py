@@ -43,7 +43,7 @@ from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
 from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.runtime.deployment import Deployment, InstanceKey
-from paddock.runtime.diagnosis import GrantAdvice, grant_advice
+from paddock.runtime.diagnosis import GrantAdvice
 
 MAX_PASSES = 4
 MAX_CHECKS = 8  # grants that are taken away again, one by one
@@ -315,8 +315,7 @@ class LearnService:
     ) -> PassOutcome:
         publish = self._publish_for(deployment.key.tenant)
         # A plugin that is not installed cannot be upgraded.
-        installed = not isinstance(preparer, StagedLaunchPreparer)
-        advice = grant_advice(deployment.manifest) if installed else _ADVICE_BEFORE_INSTALL
+        advice = _ADVICE_BEFORE_INSTALL if isinstance(preparer, StagedLaunchPreparer) else None
         return await self._runner.run(deployment, cage, prepared.start_spec.config, publish, advice)
 
 

@@ -22,7 +22,7 @@ from paddock.manifest.model import Manifest
 from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.rpc.errors import PeerLost, RpcError
 from paddock.runtime.deployment import Deployment, StartSpec
-from paddock.runtime.diagnosis import GrantAdvice
+from paddock.runtime.diagnosis import GrantAdvice, grant_advice
 from paddock.runtime.errors import describe_error
 from paddock.runtime.launcher import PluginLauncher
 
@@ -75,7 +75,7 @@ class TrialRunner:
         cage: CageSpec,
         config: Mapping[str, Any],
         publish: EventSink,
-        advice: GrantAdvice,
+        advice: GrantAdvice | None = None,
     ) -> PassOutcome:
         """Start the plugin, wait until it says what it offers, and end it.
 
@@ -84,11 +84,12 @@ class TrialRunner:
             cage: Its cage.
             config: Its configuration.
             publish: Receives what it does wrong.
-            advice: How it gets another capability.
+            advice: How it gets another capability; None for an installed plugin.
 
         Raises:
             CageUnavailable: no cage can be built.
         """
+        advice = advice or grant_advice(deployment.manifest)
         try:
             return await self._run(deployment, cage, config, publish, advice)
         except CageUnavailable as error:
