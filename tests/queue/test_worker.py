@@ -175,7 +175,7 @@ async def test_a_fault_of_ours_or_one_that_never_ends_counts_as_a_failure_and_ot
     await yard.put("wrong", "endless", "good")
     kind = JobType(postman, RetryPolicy(first_delay_s=100), timeout_s=0.05)
     async with open_worker(yard.worker(node, {"post": kind}), node):
-        await until_left(yard, 2)
+        await until(yard, lambda rows: len(rows) == 2 and all(row["reason"] for row in rows))
 
     assert {row["key"]: row["reason"] for row in await yard.left()} == {"endless": "queue.timeout", "wrong": "internal"}
 
