@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from fixtures.accessibility import violations
 from fixtures.butler import butler
@@ -280,6 +280,27 @@ def test_home_tells_what_waits_as_it_comes_and_never_takes_the_keyboard_away(bro
 
         review.click()
         expect(page).to_have_url(re.compile(known))
+
+
+@needs_a_browser
+def test_home_is_followed_although_its_first_requests_for_that_fail(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        refusals: list[str] = []
+
+        def refuse(route: Route) -> None:
+            refusals.append(route.request.url)
+            if len(refusals) == 1:
+                route.abort("connectionreset")
+            else:
+                route.fulfill(status=503, content_type="text/html", body="<p>Not now</p>")
+
+        page.route("**/home/live", refuse, times=2)
+        page.goto("/")
+        known = call(served, "shu_notes.add_note", text="chaff")["approval"]["approval"]
+
+        expect(page.locator(f"#waiting-{known}")).to_be_visible()
+        assert len(refusals) == 2
+        expect(page.get_by_text("Not now")).to_have_count(0)
 
 
 @needs_a_browser

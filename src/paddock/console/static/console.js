@@ -63,6 +63,30 @@ document.addEventListener("htmx:sse:before:connection", (event) => {
   if ("over" in event.target.dataset) event.preventDefault();
 });
 
+// hx-sse connects again to a stream that was open. One that could not be opened is tried again here, just as patiently;
+// what was answered instead of it is not part of the page.
+const MOST_TRIES = 10, FIRST_WAIT_MS = 500, LONGEST_WAIT_MS = 60_000;
+const tries = new WeakMap();
+const follows = (part) => part.hasAttribute("hx-sse:connect");
+const isStream = (response) => (response?.headers.get("content-type") ?? "").startsWith("text/event-stream");
+const mayPass = (response) => !response || response.status >= 500 || response.status === 429;
+
+document.addEventListener("htmx:before:response", (event) => {
+  if (follows(event.target) && !isStream(event.detail.ctx.response)) event.preventDefault();
+});
+document.addEventListener("htmx:finally:request", (event) => {
+  const part = event.target;
+  const { response } = event.detail.ctx;
+  if (!follows(part) || isStream(response) || !mayPass(response)) return;
+  const tried = tries.get(part) ?? 0;
+  if (tried >= MOST_TRIES) return;
+  tries.set(part, tried + 1);
+  const wait = Math.min(FIRST_WAIT_MS * 2 ** tried, LONGEST_WAIT_MS) * (0.7 + 0.6 * Math.random());
+  setTimeout(() => {
+    if (part.isConnected) htmx.ajax("GET", part.getAttribute("hx-sse:connect"), { source: part });
+  }, wait);
+});
+
 // A form that is being filled in stays as it is while the page around it changes.
 if (window.htmx) htmx.config.morphSkip = "[data-kept]";
 
