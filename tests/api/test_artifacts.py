@@ -90,6 +90,9 @@ def test_an_artifact_is_for_who_may_call_what_made_it_or_was_given_it_and_unknow
 
         assert fetched_by("ann").status == 200, "ann may call what made it"
         assert fetched_by("cleo").status == 200, "cleo was given it, when she still could call"
+        guess = {"text": f"is it artifact://sha256/{digest}?"}
+        said = started.ask_tcp("POST", "/plugins/maker/call/repeat", guess, authorization=f"Bearer {keys['bob']}")
+        assert said.body["result"] == guess, "an answer with the address in it, which bob put there himself"
         forbidden, unknown = (
             started.ask_tcp("GET", f"/artifacts/{address}", authorization=f"Bearer {keys['bob']}")
             for address in (digest, "0" * 64)

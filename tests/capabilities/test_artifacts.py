@@ -111,7 +111,7 @@ async def test_a_plugin_reads_its_own_and_what_its_calls_payload_names_and_nothi
         assert refused.error_code == "artifacts.unknown"
     handed = called_by("ann", other, f"please read {uri}.")
     assert (await stage.refused(handed, "artifacts.get", uri=uri, inline=True)).error_code == "artifacts.unknown"
-    await stage.artifacts.access.hand_over("maker", context_of("ann"), {"made": uri})
+    await stage.artifacts.access.hand_over("maker", context_of("ann"), {}, {"made": uri})
     assert await got(stage, handed, uri) == NOTE
     for another in (called_by("bob", other, uri), replace(handed, artifact_digests=frozenset())):
         refused = await stage.refused(another, "artifacts.get", uri=uri, inline=True)
@@ -138,15 +138,28 @@ async def test_a_plugin_hands_over_nothing_that_is_not_its_own(stage: Stage) -> 
     """Short content is guessed: who has stored the same learns nothing of others who did, and who has not, nothing."""
     uri = (await put(stage, plugin("maker"), b"yes", media_type="text/x-of-maker"))["uri"]
     access, digest = stage.artifacts.access, uri.rpartition("/")[2]
-    await access.hand_over("guesser", context_of("bob"), {"is": uri})
-    with pytest.raises(NotFound) as forbidden:
-        await access.find_readable(context_of("bob"), digest)
-    with pytest.raises(NotFound) as unknown:
-        await access.find_readable(context_of("bob"), "0" * 64)
-    assert error_to_json(forbidden.value) == error_to_json(unknown.value)
+
+    async def refusal(asked: str) -> Any:
+        with pytest.raises(NotFound) as refused:
+            await access.find_readable(context_of("bob"), asked)
+        return error_to_json(refused.value)
+
+    await access.hand_over("guesser", context_of("bob"), {}, {"is": uri})
+    assert await refusal(digest) == await refusal("0" * 64)
     await put(stage, plugin("guesser"), b"yes", media_type="text/x-of-guesser")
-    await access.hand_over("guesser", context_of("bob"), {"is": uri})
+    assert await refusal(digest), "what it named before it had it was nothing to hand over"
+    await access.hand_over("guesser", context_of("bob"), {}, {"is": uri})
     assert (await access.find_readable(context_of("bob"), digest)).media_type == "text/x-of-guesser"
+
+
+async def test_a_plugin_that_repeats_what_it_is_told_hands_nothing_over_by_that(stage: Stage) -> None:
+    uri = (await put(stage, plugin("maker"), b"yes"))["uri"]
+    access, digest = stage.artifacts.access, uri.rpartition("/")[2]
+    crowd = [artifact_address(f"{number:064x}") for number in range(300)]
+    for payload in ({"text": f"is it {uri}?"}, {uri: 1}, {"first": uri, "then": crowd}, {"first": crowd, "then": uri}):
+        await access.hand_over("maker", context_of("bob"), payload, {"you said": uri})
+        with pytest.raises(NotFound):
+            await access.find_readable(context_of("bob"), digest)
 
 
 async def test_without_the_grant_every_method_is_refused_and_recorded(stage: Stage) -> None:

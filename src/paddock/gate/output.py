@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +27,10 @@ class OutputValidator:
     artifacts: ArtifactAccess | None = None
     proposals: ProposalChecker | None = None
 
-    async def validate(self, target: CallTarget, context: CallContext, result: Any) -> None:
-        """Require that an answer fits its output schema, and that the artifacts exist that it names.
+    async def validate(
+        self, target: CallTarget, context: CallContext, payload: Mapping[str, Any], result: Any
+    ) -> None:
+        """Require that the answer to a payload fits its output schema, and that the artifacts exist that it names.
 
         These are handed to the caller.
 
@@ -35,7 +38,7 @@ class OutputValidator:
             OutputInvalid: it does not; carries every mistake.
         """
         self.validate_schema(target, result)
-        await self._pass_artifacts(target, context, result)
+        await self._pass_artifacts(target, context, payload, result)
 
     def validate_schema(self, target: CallTarget, result: Any) -> None:
         """Require that an answer fits its output schema.
@@ -46,7 +49,9 @@ class OutputValidator:
         if not target.output_is_valid(result):
             raise OutputInvalid(target.key.plugin, target.spec.name, target.output_errors(result))
 
-    async def _pass_artifacts(self, target: CallTarget, context: CallContext, result: Any) -> None:
+    async def _pass_artifacts(
+        self, target: CallTarget, context: CallContext, payload: Mapping[str, Any], result: Any
+    ) -> None:
         """Hand the artifacts in an answer to the caller. Those that an operator names must exist: their hashes are
         right then.
 
@@ -56,7 +61,7 @@ class OutputValidator:
         if self.artifacts is None:
             return
         if _ARTIFACTS in target.manifest.capabilities:
-            await self.artifacts.hand_over(target.key.plugin, context, result)
+            await self.artifacts.hand_over(target.key.plugin, context, payload, result)
         if not is_kernel_operator(target):
             return
         for digest in stored_artifact_digests(result):
@@ -77,7 +82,7 @@ class OutputValidator:
         """
         target = invocation.target
         self.validate_schema(target, result)
-        await self._pass_artifacts(target, invocation.context, result)
+        await self._pass_artifacts(target, invocation.context, invocation.payload, result)
         if target.manifest.kind is PluginKind.AGENT:
             return self.check_proposal(invocation, result)
         return result

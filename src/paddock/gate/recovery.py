@@ -146,7 +146,7 @@ class EffectRecovery:
         if found is not None:
             if found.happened and found.by is not Resolution.NATIVE_KEY:  # whose answer was checked as it came
                 context = await restore_context(effect, self.database, self.clock.now())
-                await self.gate.output_validator.validate(target, context, found.result)
+                await self.gate.output_validator.validate(target, context, effect.payload or {}, found.result)
             await self.database.write(partial(self._record_outcome, effect=effect, found=found))
         self._negative_probes.forget(effect.call)
         return None

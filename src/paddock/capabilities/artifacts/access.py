@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from paddock.capabilities.artifacts.address import find_digests, is_digest
@@ -74,9 +74,15 @@ class ArtifactAccess:
             raise artifact_not_found_error()
         return await self.find_readable(call, digest)
 
-    async def hand_over(self, plugin: str, context: CallContext, result: Any) -> None:
-        """Record that a plugin's answer hands its artifacts to the caller, and to the person whose key called."""
+    async def hand_over(self, plugin: str, context: CallContext, payload: Mapping[str, Any], result: Any) -> None:
+        """Record that a plugin's answer hands its artifacts to the caller, and to the person whose key called.
+
+        Addresses that the call itself named are not handed over: a caller who guessed one would only have to find a
+        tool that repeats what it is told.
+        """
         digests = find_digests(result)
+        if digests:
+            digests -= find_digests(dict(payload), limit=None)
         if digests:
             principals = {context.principal.id, context.principal.person}
             await self._database.write(

@@ -42,17 +42,18 @@ def parse_address(address: Any) -> str:
     return digest
 
 
-def find_digests(payload: Any) -> frozenset[str]:
-    """Return the hashes of all addresses in a payload, as whole values or inside texts."""
+def find_digests(payload: Any, *, limit: int | None = MAX_PAYLOAD_ARTIFACTS) -> frozenset[str]:
+    """Return the hashes of the addresses in a payload, anywhere in its texts and names; about `limit` of them."""
     digests: set[str] = set()
     pending = [payload]
-    while pending and len(digests) < MAX_PAYLOAD_ARTIFACTS:
+    while pending and (limit is None or len(digests) < limit):
         value = pending.pop()
         if isinstance(value, str):
             if _PREFIX in value:
-                digests.update(_ADDRESS_IN_TEXT.findall(value)[:MAX_PAYLOAD_ARTIFACTS])
+                digests.update(_ADDRESS_IN_TEXT.findall(value)[:limit])
         elif isinstance(value, dict):
-            pending.extend(cast("dict[Any, Any]", value).values())
+            for pair in cast("dict[Any, Any]", value).items():
+                pending.extend(pair)
         elif isinstance(value, list | tuple):
             pending.extend(cast("list[Any]", value))
     return frozenset(digests)

@@ -8,9 +8,9 @@ artifacts.get {uri, …, inline: true}       → the same with {base64} in place
 artifacts.delete {uri}                     → {deleted}
 
 Knowing an address gives nobody a right: it may leak, and the hash of short content can be guessed. A person or program
-reads what was handed to them in an answer, and what a callable made that they may call without asking. A plugin reads
-its own artifacts, and those that the payload of its call names, if its caller may read them. Whatever else is stored is
-reported like what is not.
+reads what was handed to them in an answer, other than what they had named themselves, and what a callable made that
+they may call without asking. A plugin reads its own artifacts, and those that the payload of its call names, if its
+caller may read them. Whatever else is stored is reported like what is not.
 """
 
 from __future__ import annotations
