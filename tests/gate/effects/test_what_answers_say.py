@@ -30,6 +30,8 @@ from paddock.gate.idempotency.records import EffectKey
 from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.plugins.manage.enable import enable
+from paddock.plugins.tool_pinning.tool_trust import TrustedWord
+from paddock.plugins.tool_pinning.trust_claims import trust_claims
 from paddock.store.database import open_direct
 
 ANY = {"type": "object"}
@@ -255,6 +257,48 @@ serve()
     async with outside.open() as host:
         await failed(host, "acting.acts")
     assert outside.state("acting", "acts") is EffectState.IN_DOUBT
+
+
+TABLES = """
+from paddock_sdk import Host, NoEffect, Plugin
+plugin = Plugin("acting", "1.0.0", capabilities_used=["storage:write"])
+
+def write(host):
+    host.sql.exec("CREATE TABLE IF NOT EXISTS t (a)").wait()
+    host.sql.exec("INSERT INTO t VALUES (1)").wait()
+
+@plugin.tool
+def writes_and_says_no(host: Host):
+    write(host)
+    raise NoEffect("nothing happened")
+
+@plugin.tool
+def writes_and_fails(host: Host):
+    write(host)
+    raise KeyError("after it")
+
+@plugin.tool
+def says_no(host: Host):
+    raise NoEffect("nothing happened")
+
+@plugin.tool
+def fails(host: Host):
+    raise KeyError("before it")
+
+plugin.run()
+"""
+
+
+async def test_a_plugin_that_changed_its_tables_is_not_believed_that_nothing_happened(outside: Outside) -> None:
+    names = ("writes_and_says_no", "writes_and_fails", "says_no", "fails")
+    tools = [tool(name, recovery="atomic") for name in names]
+    outside.install(TABLES, tools=tools, capabilities=["storage:write"])
+    # Not even where a person has settled that errors of these tools mean that nothing was done.
+    outside.home.changing(lambda plugins: trust_claims(plugins, "acting", TrustedWord.ERRORS, names, {}))
+    async with outside.open() as host:
+        ends = {name: await failed(host, f"acting.{name}") for name in names}
+    doubted = [name for name, error in ends.items() if error.details.get("effect") == "in_doubt"]
+    assert doubted == ["writes_and_says_no", "writes_and_fails"]
 
 
 # --- functions of the application -----------------------------------------------------------------------------------

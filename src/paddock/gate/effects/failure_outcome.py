@@ -14,7 +14,7 @@ from paddock.gate.idempotency.states import EffectState
 from paddock.gate.invocation import Invocation
 from paddock.plugins.dialects.envelope import OutputInvalid
 
-_TABLE_WRITES: Final = ("storage.exec", "storage.commit")
+_TABLE_CHANGE: Final = "storage.exec"
 
 
 class EffectKnowledge(StrEnum):
@@ -74,7 +74,7 @@ def effect_knowledge(invocation: Invocation) -> EffectKnowledge:
     if invocation.only_reads:
         return EffectKnowledge.ONLY_READS
     atomic = invocation.effect is not None and invocation.effect.recovery == "atomic"
-    if atomic and any(invocation.tally.get(method) for method in _TABLE_WRITES):
+    if atomic and invocation.tally.get(_TABLE_CHANGE):
         return EffectKnowledge.CHANGED_TABLES
     settled = invocation.target.errors_mean_not_done
     return EffectKnowledge.ERRORS_MEAN_NOT_DONE if settled else EffectKnowledge.MAY_CHANGE
