@@ -26,8 +26,12 @@ MACHINE = PretendMachine(
         "/home/ada/code/server.py": "-",
         "/home/ada/code/helper.py": "-",
         "/home/ada/docs/a.md": "-",
+        **{f"/home/ada/.{name}rc": "-" for name in "abcd"},
         "/home/ada/link": "-> /home/ada/docs",
+        "/home/ada/server.py": "-",
+        "/opt/other/git": "*",
         "/opt/other/tool": "*",
+        **{f"/srv/data/deep/{name}": "-" for name in "abcd"},
         "/srv/db/old.sqlite": "-",
         "/srv/paddock/data/files/other/secret": "-",
         "/srv/socket": "|",
@@ -96,6 +100,8 @@ def test_a_file_that_it_writes_needs_the_folder_in_which_it_and_its_journal_are(
     assert proposed(args=args) == made
     old = proposed(("write", "/srv/db/old.sqlite"), args=("/srv/db/old.sqlite",))
     assert old == {"write:fs:/srv/db": "writes /srv/db/old.sqlite, named in its arguments"}
+    folder = proposed(("write", "/srv/data/deep/new"), args=("/srv/data/deep",))
+    assert folder == {"write:fs:/srv/data/deep": "writes /srv/data/deep, named in its arguments"}
 
 
 def test_a_named_place_that_it_did_not_open_so_far_is_proposed_and_says_so() -> None:
@@ -112,7 +118,8 @@ def test_a_place_in_its_own_folder_is_granted_as_that() -> None:
 def test_a_program_for_everyone_is_proposed_by_its_name_and_any_other_is_an_obstacle() -> None:
     assert proposed(("execute", "/usr/local/bin/git"), ("execute", "/usr/bin/git")) == {"exec:git:/": "runs git"}
     assert proposed(("execute", "/usr/bin/git"), granted=("exec:git:/",)) == {}
-    assert objections(("execute", "/opt/other/tool")) == ["it runs /opt/other/tool, which no grant allows"]
+    for other in ("/opt/other/tool", "/opt/other/git"):  # the name of the second would grant another program
+        assert objections(("execute", other)) == [f"it runs {other}, which no grant allows"]
 
 
 def test_what_a_plugin_answers_without_is_not_ticked() -> None:
@@ -133,6 +140,39 @@ def test_files_beside_a_named_script_are_its_modules() -> None:
     found = proposed(("read", "/home/ada/code/helper.py"), args=args, granted=granted)
     reason = "reads /home/ada/code/helper.py, beside /home/ada/code/server.py"
     assert found == {"read:fs:/home/ada/code": reason}
+
+
+def test_many_files_of_a_folder_are_that_folder_but_never_somebodys_whole_home() -> None:
+    files = [("read", f"/srv/data/deep/{name}") for name in "abcd"]
+    assert unticked(*files[:3]) == [f"read:fs:/srv/data/deep/{name}" for name in "abc"]
+    assert [(str(one.capability), one.reason) for one in learned(*files).proposals] == [
+        (
+            "read:fs:/srv/data/deep",
+            "reads /srv/data/deep/a and 3 more there; nothing in its settings names it",
+        )
+    ]
+    home = [("read", f"/home/ada/.{name}rc") for name in "abcd"]
+    assert unticked(*home) == [f"read:fs:/home/ada/.{name}rc" for name in "abcd"]
+    beside = proposed(*home[:1], args=("/home/ada/server.py",), granted=("read:fs:/home/ada/server.py",))
+    assert list(beside) == ["read:fs:/home/ada/.arc"]
+
+
+def test_a_wider_grant_takes_the_place_of_a_narrower_one_unless_only_that_is_ticked() -> None:
+    named = ("/home/ada/docs/a.md", "/home/ada/docs")
+    assert list(proposed(args=named)) == ["read:fs:/home/ada/docs"]
+    # Whatever it tries around it: the folder that it is for stays to be chosen alone.
+    tried = (("read", "/home/ada/docs/a.md"), ("write", "/home/ada/.state"))
+    assert list(proposed(*tried, args=("/home/ada/docs",))) == ["read:fs:/home/ada/docs"]
+    assert unticked(*tried, args=("/home/ada/docs",)) == ["write:fs:/home/ada"]
+    both = learned(*tried, args=("/home/ada/docs",))
+    assert list(both.stand_ins()) == [StandIn("/home/ada", "directory")]
+    learner = Learned(())
+    for text, idea in (("read:fs:/srv", True), ("read:fs:/srv/data", False), ("read:fs:/srv/data/deep", True)):
+        learner.propose(parse_capability(text), text, own_idea=idea)
+    assert [(str(one.capability), one.selected) for one in learner.proposals] == [
+        ("read:fs:/srv", False),
+        ("read:fs:/srv/data", True),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ class Obstacle:
 
 @dataclass(slots=True)
 class Learned:
-    """What was learned so far. Proposals that another one covers are left out.
+    """What was learned so far. Proposals that another one covers are left out, unless only the narrower one is ticked.
 
     Attributes:
         granted: What the plugin may do already.
@@ -89,13 +89,16 @@ class Learned:
             warning: Why it is dangerous, beside what its capability says.
             stand_in: See `GrantProposal`.
         """
-        known = [*self.granted, *(one.capability for one in self.proposals)]
-        if any(covers(one, capability) for one in known) or len(self.proposals) >= MAX_PROPOSALS:
-            return
         danger = warning or _danger(capability)
         selected = not danger and (named or not (self.answered or own_idea))
+        # What is not ticked takes the place of nothing that is: a person could then only choose the wider one.
+        known = [*self.granted, *(one.capability for one in self.proposals if one.selected or not selected)]
+        if any(covers(one, capability) for one in known) or len(self.proposals) >= MAX_PROPOSALS:
+            return
         reason = reason if named or not self.answered else f"{reason}; it answers without"
-        self.proposals = [one for one in self.proposals if not covers(capability, one.capability)]
+        self.proposals = [
+            one for one in self.proposals if (one.selected and not selected) or not covers(capability, one.capability)
+        ]
         self.proposals.append(GrantProposal(capability, printable(reason, 300), named, selected, danger, stand_in))
 
     def object(self, message: str, hint: str = "") -> None:
