@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
+from fixtures.commands import SOURCE as SOURCES
 from fixtures.small_disks import SOURCE
 from paddock.cage.linux import child_pids, subtree_pids
 
 PATIENCE = 30.0  # seconds; for a machine that does much else
 ORDINARY = 12345  # a user that nobody is
-SOURCES = Path(__file__).parents[2] / "src"
 FOREVER = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.commands import SOURCE
 from paddock.config.local_file import read_entries, record_installed, remove_entry, set_system_value
 from paddock.core.errors import Invalid, OperatorError
 from paddock.core.secret import Secret
 
-SOURCES = Path(__file__).parents[2] / "src"
 WRITTEN_BY_HAND = """\
 # my machine
 [limits]
@@ -209,7 +209,7 @@ def editor(local: Path, script: str) -> subprocess.Popen[str]:
     setup = f"from pathlib import Path\nfrom paddock.config.local_file import *\npath = Path({str(local)!r})\n"
     return subprocess.Popen(
         [sys.executable, "-c", setup + script],
-        env={"PYTHONPATH": str(SOURCES)},
+        env={"PYTHONPATH": str(SOURCE)},
         stdout=subprocess.PIPE,
         text=True,
     )

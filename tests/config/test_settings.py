@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.commands import SOURCE
 from paddock.config.directories import Directories, find_directories
 from paddock.config.load import load_settings
 from paddock.config.reference import settings_reference
@@ -16,7 +17,6 @@ from paddock.config.resolve import setting_value
 from paddock.config.settings import SETTINGS, LimitSettings, Settings
 from paddock.core.errors import Invalid
 
-SOURCES = Path(__file__).parents[2] / "src"
 SETTINGS_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 
 DOMAINS = ("api.anthropic.com", "api.openai.com")
@@ -220,7 +220,7 @@ def test_every_setting_is_documented_on_the_settings_page() -> None:
 def test_every_setting_is_read_by_the_program_or_reserved() -> None:
     """A setting is read where code outside `config` says `settings.limits.pids` or `limits.pids`."""
     read: set[str] = {"limits.cpu_quota"}  # by LimitSettings.hard_quota
-    for file in (SOURCES / "paddock").rglob("*.py"):
+    for file in (SOURCE / "paddock").rglob("*.py"):
         if file.parent.name != "config":
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute | ast.Name):

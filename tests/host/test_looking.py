@@ -16,12 +16,11 @@ import pytest
 from tests.host.conftest import Home
 from tests.runtime.stage import patiently
 
+from fixtures.commands import SOURCE
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.host_filesystem import DiskFilesystem, FileKind
 from paddock.host.plugins.launch.filesystem_probe import FilesystemProbe
 from paddock.runtime.exit_reason import ProcessCrashed, exit_reason_for
-
-SOURCE = Path(__file__).parents[2] / "src"
 
 
 class DeadMount(DiskFilesystem):

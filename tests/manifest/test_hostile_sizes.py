@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.manifest.documents import SOUND_YAML, native, refusal, sound, the_only_error
 
+from fixtures.commands import SOURCE
 from paddock.manifest.read import read_bytes, read_each_server
 from paddock.manifest.syntax.document import MAX_FILE_BYTES
 
@@ -41,10 +42,9 @@ def limited() -> None:
 
 def answer_within_limits(folder: Path) -> str:
     """What a reader with little memory and little time says about a package."""
-    source = str(Path(__file__).parents[2] / "src")
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", READER, str(folder)],
-        env={"PYTHONPATH": source, "PATH": os.environ["PATH"]},
+        env={"PYTHONPATH": str(SOURCE), "PATH": os.environ["PATH"]},
         preexec_fn=limited,
         capture_output=True,
         text=True,

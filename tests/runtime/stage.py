@@ -14,6 +14,7 @@ from pathlib import Path
 from ssl import SSLContext
 from typing import Any, TypeVar
 
+from tests.fixtures.commands import SOURCE
 from tests.fixtures.packages import write_file, write_json
 
 from paddock.cage.plan.compile import HostPaths as CageSurroundings
@@ -45,7 +46,6 @@ from paddock.runtime.supervisor import Supervisor, open_supervisor
 
 E = TypeVar("E", bound=Event)
 
-SDK = Path(__file__).parents[2] / "src"
 PATIENCE = 60.0  # real seconds: only a broken test waits this long
 
 # What a script has at hand. `hello` is a whole, correct handshake; `serve` answers until the pipe closes.
@@ -286,7 +286,7 @@ class Stage:
             capabilities=deployment.capabilities,
             environment={**spawn_environment(deployment.manifest, root, "info"), **command.variables},
             command=command.argv,
-            host_paths=CageSurroundings(python=sys.executable, sdk=str(SDK)),
+            host_paths=CageSurroundings(python=sys.executable, sdk=str(SOURCE)),
             filesystem=DiskFilesystem(),
             roots=self.places,
             limits=self.limits,

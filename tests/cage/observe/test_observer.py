@@ -34,12 +34,15 @@ def attempt(action, *arguments):
 attempt(open, "/etc/shadow")
 attempt(open, "/srv/made", "w")
 attempt(os.stat, "/srv")
+attempt(os.access, "/srv/kept", os.W_OK)
 attempt(subprocess.run, ["git", "--version"])
 os.chdir("/usr")
 attempt(open, "relative/../file")
 folder = os.open("/", os.O_RDONLY)
 attempt(lambda: os.mkdir("beside", dir_fd=folder))
 attempt(socket.create_connection, ("127.0.0.1", 5432))
+if os.path.exists("/proc/net/if_inet6"):
+    attempt(socket.create_connection, ("::ffff:127.0.0.1", 5433))
 with socket.create_server(("127.0.0.1", 0)) as server:
     attempt(socket.create_connection, server.getsockname())
 """
@@ -49,19 +52,21 @@ with socket.create_server(("127.0.0.1", 0)) as server:
 def test_files_programs_and_addresses_that_a_plugin_tries_are_seen_and_none_of_them_is_allowed(daemon: Daemon) -> None:
     told = observed(daemon, TRIES)
 
-    missing = "No such file or directory"
-    refused = [missing, missing, missing, missing, missing, "Read-only file system", "Connection refused", "socket"]
-    assert told["printed"].splitlines() == refused
+    missing, mapped = "No such file or directory", [5433] if Path("/proc/net/if_inet6").exists() else []
+    ports = [5432, *mapped]
+    answers = [missing, missing, missing, "bool", missing, missing, "Read-only file system"]
+    assert told["printed"].splitlines() == [*answers, *("Connection refused" for _ in ports), "socket"]
     assert {
         ("read", "/etc/shadow"),
         ("write", "/srv/made"),
         ("look", "/srv"),
+        ("write", "/srv/kept"),
         ("execute", "/usr/bin/git"),
         ("read", "/usr/file"),
         ("write", "/beside"),
     } <= attempts(told)
     # What listens in the cage itself needs no grant.
-    assert told["seen"]["loopback"] == [{"host": "127.0.0.1", "port": 5432}]
+    assert told["seen"]["loopback"] == [{"host": "127.0.0.1", "port": port} for port in ports]
 
 
 def test_what_stands_in_is_empty_and_read_only_and_a_program_does_nothing(daemon: Daemon) -> None:
@@ -137,17 +142,21 @@ for _ in range(20):
 
 async def test_hosts_are_seen_with_their_names_and_ports_and_nothing_leaves(tmp_path: Path) -> None:
     script = """
-for host, port in (("api.example.com", 443), ("93.184.216.34", 8443), ("granted.example.com", 80)):
+granted = (("granted.example.com", 80), ("inside.example.com", 80))
+for host, port in (("api.example.com", 443), ("93.184.216.34", 8443), *granted):
     tell(outcome(talk, host, port))
 """
     async with open_yard(tmp_path) as yard:
-        yard.world.names["granted.example.com"] = ["93.184.216.34"]
-        inside = await yard.start(script, "net:granted.example.com:80", learning=Learning())
+        yard.world.names |= {"granted.example.com": ["93.184.216.34"], "inside.example.com": ["10.0.0.1"]}
+        granted = ("net:granted.example.com:80", "net:inside.example.com:80")
+        inside = await yard.start(script, *granted, learning=Learning())
         async with observe(inside.process, "cage-0", yard.network) as observer:
-            assert [await inside.told() for _ in range(3)] == ["cut off"] * 3
+            assert [await inside.told() for _ in range(4)] == ["cut off"] * 4
             await inside.ended()
             found = await observer.finish()
         # The granted one is let through as ever: the world has no server there.
         assert yard.world.dialled == [("93.184.216.34", 80)]
-        assert yard.world.asked == ["granted.example.com"]
+        assert yard.world.asked == ["granted.example.com", "inside.example.com"]
+        # What is refused although it is granted needs no grant; and the proxy's own address is not one of this machine.
         assert found.network == (NetworkAttempt("api.example.com", 443), NetworkAttempt("93.184.216.34", 8443))
+        assert found.loopback == ()
