@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import resource
 import shutil
 import subprocess
 import threading
@@ -99,6 +100,7 @@ async def test_a_ledger_that_was_set_back_is_found_by_what_was_sent_away(
     await told.checkpoint()
     assert await sent(told, address)
     assert not await sent(told, address), "there is nothing new"
+    assert len(read_receipts(told.state, address)) == 2
     assert home.quickly("ledger", "verify", "--anchor", "--json").json["verdict"] == "sound"
 
     shutil.rmtree(paddock.home)
@@ -112,6 +114,37 @@ async def test_a_ledger_that_was_set_back_is_found_by_what_was_sent_away(
     await told.checkpoint()
     assert home.quickly("ledger", "verify", "--json").json["verdict"] == "sound"
     assert home.quickly("ledger", "verify", "--anchor", "--json", code=1).json["verdict"] == "tampered"
+
+
+async def test_a_line_that_a_full_disk_left_unfinished_spoils_no_other(
+    paddock: Paddock, told: Chain, tmp_path: Path
+) -> None:
+    file = tmp_path / "usb.jsonl"
+    address, home = parse_anchor_address(f"file://{file}"), with_anchors(paddock, f"file://{file}")
+    assert await sent(told, address)
+    whole = file.read_bytes()
+    told.add(called(77))
+    await told.checkpoint()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 20, hard))
+    try:
+        with pytest.raises(PaddockError, match="no room is left"):
+            await sent(told, address)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert file.read_bytes() == whole
+    file.write_bytes(whole + whole[:20])  # as a loss of power leaves it
+
+    assert await sent(told, address)
+    assert home.quickly("ledger", "verify", "--anchor", "--json").json["verdict"] == "sound"
+    assert len(file.read_bytes().splitlines()) == 2
+
+    file.write_text("a note of somebody else")
+    told.add(called(78))
+    await told.checkpoint()
+    with pytest.raises(PaddockError, match="is not a checkpoint"):
+        await sent(told, address)
+    assert file.read_text() == "a note of somebody else"
 
 
 async def test_what_is_taken_off_a_branch_again_still_counts(paddock: Paddock, told: Chain, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from paddock.store.filesystem import sync_directory
 SEND_TIMEOUT_S = 60.0
 _MAX_RESPONSE_BYTES = 256 * 1024
 _KEPT_BODY_CHARS = 4_096
+_MAX_CHECKPOINT_BYTES = 64 * 1024
 _NONCE_BYTES = 8
 
 
@@ -148,10 +149,11 @@ def _append_to_file(path: Path, document: bytes) -> dict[str, Any]:
     """Append to the file, on disk when this returns. Its directory must exist: an unmounted disk is an error."""
     try:
         new = not path.exists()
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
-            size = os.fstat(descriptor).st_size
+            size = _cut_unfinished_line(descriptor)
             if os.write(descriptor, document) != len(document):
+                _cut_unfinished_line(descriptor)
                 raise OSError("no room is left")
             os.fsync(descriptor)
         finally:
@@ -165,6 +167,24 @@ def _append_to_file(path: Path, document: bytes) -> dict[str, Any]:
             hint="see whether its disk is mounted, and who may write there",
         ) from error
     return {"offset": size, "bytes": len(document)}
+
+
+def _cut_unfinished_line(descriptor: int) -> int:
+    """Cut off a checkpoint that a full disk or a loss of power left unfinished: the next one would continue its line,
+    and neither could be read. Returns the size of the file.
+
+    Raises:
+        OSError: the unfinished line is not one of ours, or cannot be cut off.
+    """
+    size = os.fstat(descriptor).st_size
+    end = os.pread(descriptor, _MAX_CHECKPOINT_BYTES, max(0, size - _MAX_CHECKPOINT_BYTES))
+    unfinished = end[end.rfind(b"\n") + 1 :]
+    if unfinished:
+        if not unfinished.startswith(b"{"):
+            raise OSError("its last line does not end, and is not a checkpoint")
+        size -= len(unfinished)
+        os.ftruncate(descriptor, size)
+    return size
 
 
 async def _post(address: AnchorAddress, headers: tuple[tuple[str, str], ...], body: bytes) -> tuple[int, bytes]:
