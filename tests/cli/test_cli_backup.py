@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
 import sqlite3
 import tarfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures.commands import Paddock
-from fixtures.daemons import again_and_again, daemon
+from fixtures.commands import Paddock, Said
+from fixtures.daemons import again_and_again, daemon, eventually
 from fixtures.packages import native, write_json
 from fixtures.parrot import parrot
 
@@ -42,6 +45,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Paddock, P
     server = {"command": "weather", "env": {"WEATHER_KEY": "canary-4711"}}
     paddock.quickly("import", write_json(folder / "mcp.json", {"mcpServers": {"weather": server}}), "--yes")
     (paddock.home / "policies").mkdir()
+    (paddock.home / "policies").chmod(0o710)
     (paddock.home / "policies" / "mine.cedar").write_text("// no rules of my own\n")
     backup = folder / "backup.tar"
     paddock.quickly("backup", backup)
@@ -55,6 +59,7 @@ def test_a_backup_holds_every_file_of_the_home_and_only_its_owner_can_read_it(ke
 
     assert backup.stat().st_mode & 0o777 == 0o600
     assert contents(other.home) == contents(paddock.home)
+    assert (other.home / "policies").stat().st_mode & 0o777 == 0o710
     assert (said["engine"], said["ledger"][0]["verdict"]) == ("sqlite", "sound")
     assert other.listed() == paddock.listed()
     assert other.quickly("secret", "list", "--json").json == paddock.quickly("secret", "list", "--json").json
@@ -125,6 +130,7 @@ DAMAGES: dict[str, Any] = {
         *([(forged("config/added"), b"x")] if m.name == "data/paddock.db" else []),
         (m, d),
     ],
+    "two lists": lambda m, d, _: [(m, d)] * (2 if m.name == "paddock-backup.json" else 1),
     "no list": lambda m, d, _: [] if m.name == "paddock-backup.json" else [(m, d)],
     "a path out of it": lambda m, d, _: [(forged("config/../../escaped"), b"x"), (m, d)],
     "a path of another place": lambda m, d, outside: [(forged(f"{outside}/escaped"), b"x"), (m, d)],
@@ -151,6 +157,74 @@ def test_a_backup_that_is_not_what_was_written_is_refused_and_the_home_stays_emp
     assert not (tmp_path / "escaped").exists()
 
 
+def test_a_package_that_is_not_what_its_name_says_is_refused(kept: tuple[Paddock, Path], tmp_path: Path) -> None:
+    """Although the list of files has the new digest: whoever changed the one could change the other."""
+
+    def exchange(member: tarfile.TarInfo, data: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
+        if member.name == "paddock-backup.json":
+            listed = json.loads(data)
+            for entry in listed["entries"]:
+                if entry["kind"] == "file" and entry["path"].startswith("data/packages/"):
+                    entry["sha256"], entry["size"] = hashlib.sha256(b"other").hexdigest(), len(b"other")
+            return [(member, json.dumps(listed).encode())]
+        return [(member, b"other" if member.isreg() and member.name.startswith("data/packages/") else data)]
+
+    other = Paddock(tmp_path / "other")
+    broken = rewritten(kept[1], tmp_path / "broken.tar", exchange)
+    refused = other.quickly("restore", broken, "--json", code=6).error
+    assert (refused["code"], "data/packages/" in refused["message"]) == ("backup.damaged", True)
+
+
+def backed_up_around(paddock: Paddock, backup: Path, change: Callable[[], object], *, code: int = 0) -> Said:
+    """Back a home up, and change it while keys, database and packages are copied and what plugins store is not."""
+    (paddock.home / "data" / "storage").mkdir(exist_ok=True)
+    held = sqlite3.connect(paddock.home / "data" / "storage" / "held.sqlite", isolation_level=None)
+    held.execute("CREATE TABLE t (a)")
+    held.execute("BEGIN EXCLUSIVE")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(paddock, "backup", backup, "--json", code=code)
+        copies = f".{backup.name}.*/*.db"
+        eventually(lambda: len(list(backup.parent.glob(copies))) == 2, "it never came to the plugin's database")
+        change()
+        held.close()
+        return running.result()
+
+
+@pytest.fixture
+def copied(kept: tuple[Paddock, Path], tmp_path: Path) -> Paddock:
+    """A home of one's own to change, like that which is kept."""
+    shutil.copytree(kept[0].home, tmp_path / "home", ignore=shutil.ignore_patterns("run"))
+    return Paddock(tmp_path / "home")
+
+
+def test_a_home_whose_key_is_replaced_while_it_is_copied_is_not_kept(copied: Paddock, tmp_path: Path) -> None:
+    key = copied.home / "state" / "keys" / "ledger.key"
+    said = backed_up_around(copied, tmp_path / "b.tar", lambda: key.write_bytes(bytes(32)), code=1)
+    assert (said.error["code"], "a key was replaced" in said.error["message"]) == ("backup.changed", True)
+    assert not (tmp_path / "b.tar").exists()
+
+
+def test_a_home_that_a_plugin_is_removed_from_while_it_is_copied_is_not_kept(copied: Paddock, tmp_path: Path) -> None:
+    shutil.rmtree(copied.home / "data" / "packages")  # as if it went after the database was copied
+
+    def remove() -> None:
+        with closing(sqlite3.connect(copied.home / "data" / "paddock.db", isolation_level=None)) as database:
+            database.execute("PRAGMA foreign_keys = OFF")
+            database.execute("DELETE FROM plugin_versions")
+
+    said = backed_up_around(copied, tmp_path / "b.tar", remove, code=1)
+    assert (said.error["code"], "a plugin was removed" in said.error["message"]) == ("backup.changed", True)
+    assert not (tmp_path / "b.tar").exists()
+
+
+def test_what_is_recorded_while_a_home_is_copied_does_not_look_lost_in_its_backup(
+    copied: Paddock, tmp_path: Path
+) -> None:
+    backed_up_around(copied, tmp_path / "b.tar", lambda: copied.quickly("user", "add", "ann"))
+    restored = Paddock(tmp_path / "other").quickly("restore", tmp_path / "b.tar", "--json").json
+    assert [chain["verdict"] for chain in restored["ledger"]] == ["sound"]
+
+
 def test_half_a_backup_and_what_is_none_are_refused(kept: tuple[Paddock, Path], tmp_path: Path) -> None:
     _, backup = kept
     other = Paddock(tmp_path / "other")
@@ -163,17 +237,21 @@ def test_half_a_backup_and_what_is_none_are_refused(kept: tuple[Paddock, Path], 
     assert contents(other.home) == {}
 
 
-def test_a_ledger_that_was_changed_is_not_restored(kept: tuple[Paddock, Path], tmp_path: Path) -> None:
-    paddock, _ = kept
-    shutil.copytree(paddock.home, tmp_path / "home", ignore=shutil.ignore_patterns("run"))
-    forger = Paddock(tmp_path / "home")
-    with sqlite3.connect(forger.home / "data" / "paddock.db") as database:
-        database.execute("UPDATE ledger SET plugin = 'other' WHERE seq = 1")
-    forger.quickly("backup", tmp_path / "forged.tar")
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ("UPDATE ledger SET plugin = 'other' WHERE seq = 1", "tampered"),
+        ("DELETE FROM ledger WHERE seq = (SELECT max(seq) FROM ledger)", "truncated"),
+    ],
+)
+def test_a_ledger_that_was_changed_is_not_restored(copied: Paddock, tmp_path: Path, change: str, verdict: str) -> None:
+    with sqlite3.connect(copied.home / "data" / "paddock.db") as database:
+        database.execute(change)
+    copied.quickly("backup", tmp_path / "forged.tar")
 
     other = Paddock(tmp_path / "other")
     refused = other.quickly("restore", tmp_path / "forged.tar", "--json", code=1)
-    assert refused.error["code"] == "backup.ledger" and "tampered" in refused.error["message"]
+    assert refused.error["code"] == "backup.ledger" and verdict in refused.error["message"]
     assert contents(other.home) == {}
 
 
