@@ -27,9 +27,7 @@ class OutputValidator:
     artifacts: ArtifactAccess | None = None
     proposals: ProposalChecker | None = None
 
-    async def validate(
-        self, target: CallTarget, context: CallContext, payload: Mapping[str, Any], result: Any
-    ) -> None:
+    async def validate(self, target: CallTarget, context: CallContext, payload: Mapping[str, Any], result: Any) -> None:
         """Require that the answer to a payload fits its output schema, and that the artifacts exist that it names.
 
         These are handed to the caller.
