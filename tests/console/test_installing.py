@@ -14,7 +14,8 @@ from tests.environments.shops import PythonIndex
 from fixtures.accessibility import violations
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
-from fixtures.packages import native, zipped
+from fixtures.packages import native, write_file, zipped
+from fixtures.server_files import plain_python
 from fixtures.visitors import needs_a_browser, visiting
 
 pytestmark = needs_a_browser
@@ -85,6 +86,16 @@ def test_a_newcomer_installs_a_plugin_after_reading_what_it_may_do(page: Page, s
     assert staged(served) == []
     told = served.paddock.quickly("ledger", "tail", "--type", "plugin.installed", "--plugin", "notes", "--json").json
     assert "local:" in str(told["entries"][-1])  # who said yes
+
+
+def test_a_server_file_is_tried_before_a_person_is_asked(page: Page, served: Daemon, tmp_path: Path) -> None:
+    fetch(page, write_file(tmp_path / "echo.py", plain_python()))
+    expect(page.get_by_role("heading", name="Install echo 0.1.0?")).to_be_visible()
+    expect(page.get_by_text("say: says it only reads (unverified)")).to_be_visible()
+    assert "echo" not in installed(served)
+    page.get_by_role("button", name="Install", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Installed. Enable it when you are ready.")
+    assert installed(served)["echo"] == "0.1.0"
 
 
 @pytest.mark.req("G-50", "shows what changes")
