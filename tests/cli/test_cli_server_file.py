@@ -64,16 +64,20 @@ def test_a_server_file_is_tried_with_nothing_granted_and_a_person_is_shown_what_
 def test_a_changed_file_is_an_upgrade_that_asks_for_what_is_new_and_keeps_what_was_chosen(
     paddock: Paddock, source: Path
 ) -> None:
-    docs = source / "docs"
-    docs.mkdir()
-    file = write_file(source / "echo.py", plain_python())
+    letter = write_file(source / "docs" / "letter.txt", "Dear Ada")
+    docs, file = letter.parent, write_file(source / "echo.py", plain_python())
     paddock.quickly("plugin", "install", file, "--name", "voice", "--arg", docs, "--yes")
     assert "installed already" in paddock.quickly("plugin", "install", file, "--yes").err
 
     run_git = "import subprocess; subprocess.run(['git', '--version'], check=True, stdout=sys.stderr)"
-    file.write_text(plain_python(f"os.listdir(sys.argv[1]); {run_git}", said="'again'"))
+    path = str(letter)
+    read = f"os.listdir(sys.argv[1]); TOLD = open({path!r}).read() if os.path.exists({path!r}) else 'nothing'"
+    tools = "[*TOOLS, {'name': 'tell', 'description': TOLD, **anything}]"
+    file.write_text(plain_python(f"{read}; {run_git}", tools=tools, said="'again'"))
     asked = paddock.quickly("plugin", "install", file, "--yes", "--json", code=4)
     assert asked.error["details"]["capabilities"] == ["exec:git:/"]
+    assert '"nothing"' in asked.err
+    assert "Dear Ada" not in asked.err  # the new code was not granted what the old one was
     assert paddock.listed()["voice"]["version"] == "0.1.0"
     upgraded = paddock.quickly("plugin", "upgrade", "voice", "--grant", "exec:git:/", "--yes", "--json").json
     assert (upgraded["action"], upgraded["version"]) == ("upgraded", "0.1.1")

@@ -170,7 +170,7 @@ class LearnService:
             return _report(subject, result)
 
     async def try_server(self, subject: TrialSubject, by: PrincipalId) -> ServerTrial:
-        """Try a server that is not installed, with what a person has granted it before; see `TryServer`.
+        """Try a server that is not installed; see `TryServer`.
 
         Raises:
             PaddockError: no cage can be built.

@@ -42,7 +42,7 @@ from paddock.plugins.package.source import PackageSource, SourceKind
 from paddock.plugins.package.stage import StagedPackage, open_staging_directory, stage_package
 from paddock.plugins.store.lookup import manifest_of
 from paddock.plugins.store.node_files import build_missing_environment, open_package_client
-from paddock.plugins.store.rows import VersionRow, find_grant, find_plugin, granted_capabilities, tree_of, versions_of
+from paddock.plugins.store.rows import VersionRow, find_plugin, tree_of, versions_of
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.tool_pinning.normalize import normalize_definitions
 from paddock.store.database import Transaction
@@ -108,11 +108,10 @@ def open_server_draft(
         if choices.name is None:
             store.database.read(lambda tx: check_name_owner(tx, manifest, source))
         staged = stack.enter_context(_stage(store, file, manifest, lock))
-        granted = store.database.read(lambda tx: granted_capabilities(find_grant(tx, store.tenant, manifest.name)))
-        given = [*granted, *typed]
         subject = TrialSubject(
             _without_prompted_variables(manifest, choices),
-            tuple(wanted for wanted in manifest.capabilities if any(covers(one, wanted) for one in given)),
+            # Not the grants of an installed version: a person consented to these for other code.
+            tuple(typed),
             staged.root,
             Digest(staged.tree.digest),
             environment,
@@ -141,7 +140,14 @@ def resolve_server_file(
         result = read_package(staged.root)
         staged = replace(staged, source=replace(staged.source, source=draft.source))
         resolved = build_resolved(store, staged, result.single(), result.warnings, {}, draft.lock, listed)
+        # A need that is not ticked may be granted all the same, in an earlier version or by an option.
+        known = [one for one in trial.proposals if one.selected or not _is_covered(one.capability, manifest)]
+        trial = replace(trial, proposals=tuple(known))
         yield replace(resolved, trial=trial, built=draft.built, server_file=draft.file)
+
+
+def _is_covered(capability: Capability, manifest: Manifest) -> bool:
+    return any(covers(one, capability) for one in manifest.capabilities)
 
 
 def _read_content(path: Path) -> bytes:

@@ -32,7 +32,7 @@ class TrialSubject:
 
     Attributes:
         manifest: Its manifest so far.
-        granted: What a person has granted it before, or names for it now.
+        granted: What a person names for it now.
         root: The directory of its files.
         digest: Of these files.
         environment: Its packages, if it has any.
