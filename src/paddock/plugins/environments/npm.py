@@ -69,6 +69,7 @@ _RETRY_SETTINGS: Mapping[str, str] = {
     "npm_config_fetch_retry_maxtimeout": "2000",
     "npm_config_fetch_timeout": "60000",
 }
+_CONNECT_TIMEOUT = Path(__file__).with_name("npm_connect_timeout.cjs")
 _VIEW_FIELDS = ("name", "version", "description", "license", "homepage", "engines", "deprecated")
 
 
@@ -133,7 +134,9 @@ class Npm:
             )
         theirs = {name.lower() for name in self.client.environ}
         retries = {name: value for name, value in _RETRY_SETTINGS.items() if name not in theirs}
-        return self.client.run(step, [program, command, f"--prefix={self.folder}", *_NPM_OPTIONS, *arguments], retries)
+        options = (f"--prefix={self.folder}", *_NPM_OPTIONS)
+        variables = {**retries, "NODE_OPTIONS": f"--require={_CONNECT_TIMEOUT}"}
+        return self.client.run(step, [program, command, *options, *arguments], variables)
 
 
 _ERROR_CODE = re.compile(r"npm (?:error|ERR!) code (\w+)")

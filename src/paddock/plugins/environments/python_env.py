@@ -33,9 +33,11 @@ class Interpreter:
 
 
 def host_interpreter() -> Interpreter:
-    return Interpreter(
-        Path(sys.executable).resolve(), platform.python_version(), sys.implementation.cache_tag or "unknown"
-    )
+    # In a virtual environment made with --copies, the interpreter is a copy that works nowhere else: its standard
+    # library is found by the `pyvenv.cfg` beside it. So the one that the copy was made of is taken.
+    base = Path(getattr(sys, "_base_executable", None) or sys.executable)
+    path = base if base.exists() else Path(sys.executable)
+    return Interpreter(path.resolve(), platform.python_version(), sys.implementation.cache_tag or "unknown")
 
 
 def isolated_command(interpreter: Interpreter) -> list[str]:

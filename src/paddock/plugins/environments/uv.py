@@ -26,6 +26,8 @@ _INSTALL_OPTIONS = ("--no-deps", "--require-hashes", "--link-mode=copy", "--prev
 # Certificates of the system, as pip has it; the setting had another name once. No PATH: uv runs git for a package of a
 # repository, and asks other programs for passwords.
 _VARIABLES: Mapping[str, str] = {"UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1", "PATH": ""}
+# uv's own values make a person without a network wait for a minute. Settings of theirs win over these.
+_RETRY_SETTINGS: Mapping[str, str] = {"UV_HTTP_CONNECT_TIMEOUT": "5", "UV_HTTP_RETRIES": "2"}
 _MAX_RESOLUTION_BYTES = 16 * 1024 * 1024
 
 
@@ -115,7 +117,8 @@ class Uv:
     def _run(self, step: str, command: str, *arguments: str) -> BoundedRun:
         settings = read_pip_settings(self.client.environ)
         python = ("--python", str(host_interpreter().path))
-        variables = {**_VARIABLES, "UV_CACHE_DIR": str(self.client.cache / "uv"), **settings.uv_variables()}
+        cache = {"UV_CACHE_DIR": str(self.client.cache / "uv")}
+        variables = {**_VARIABLES, **_RETRY_SETTINGS, **cache, **settings.uv_variables()}
         options = (*_OPTIONS, *settings.uv_options(), *python)
         return self.client.run(step, [str(uv_program()), "pip", command, *options, *arguments], variables)
 
