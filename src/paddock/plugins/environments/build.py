@@ -31,6 +31,7 @@ from paddock.plugins.environments.python_env import (
 from paddock.plugins.environments.uv import Uv
 from paddock.plugins.package.tree import PackageTree, TreeFile
 
+_COMPILE_SCRIPT = Path(__file__).with_name("compile_modules.py")
 LAUNCHER_DIRECTORY = "programs"
 """The directory of the scripts that start a Python environment's programs."""
 
@@ -114,9 +115,9 @@ def _compile_modules(client: PackageClient, root: Path, final_path: Path) -> Non
 
     With unchecked hashes: changes are detected by the digest of the whole, not file by file at each start.
     """
-    options = ("-q", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", str(final_path))
-    # A module that does not compile (templates, tests for other versions) is never imported.
-    client.run("compiling", [*isolated_command(host_interpreter()), "-m", "compileall", *options, str(root / "lib")])
+    # Warnings about a package's source are for its author.
+    command = [*isolated_command(host_interpreter()), "-W", "ignore", str(_COMPILE_SCRIPT)]
+    client.run("compiling", [*command, str(root / "lib"), str(final_path / "lib")])
 
 
 def _build_npm(lock: Lock, client: PackageClient, root: Path) -> dict[str, str]:
