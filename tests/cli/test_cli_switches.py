@@ -96,6 +96,20 @@ def test_a_plugin_without_a_program_installs_and_says_why_it_cannot_be_enabled(p
     assert paddock.listed()["Email.GenerateDraft"]["state"] == "disabled"
 
 
+def test_one_command_installs_and_enables_and_leaves_installed_what_cannot_be_enabled(
+    paddock: Paddock, source: Path
+) -> None:
+    asked = paddock.quickly("plugin", "install", native(source / "notes"), "--enable", "--json", code=4)
+    assert "--enable --yes" in asked.error["hint"]
+    done = paddock.quickly("plugin", "install", source / "notes", "--enable", "--yes", "--json").json
+    assert (done["action"], done["state"]) == ("installed", "enabled")
+    refused = paddock.quickly("plugin", "install", kernel(source / "mail", program=False), "--enable", "--yes", code=6)
+    assert "✓ installed Email.GenerateDraft 1.2.0\n" in refused.err
+    assert "names no program to run" in refused.err
+    states = {name: row["state"] for name, row in paddock.listed().items()}
+    assert states == {"notes": "enabled", "Email.GenerateDraft": "disabled"}
+
+
 def test_a_schema_file_that_the_package_lacks_keeps_it_from_being_enabled(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", kernel(source, output_schema=None), "--yes")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output.report import print_json, print_message, print_problems, styled
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def install_package(
     less_trust: bool = False,
     introduce: Callable[[Sequence[Mapping[str, Any]]], None] | None = None,
     save: Path | None = None,
+    enables: bool = False,
 ) -> dict[str, Any]:
     """Fetch, show, confirm and install a package. Returns the result as JSON data.
 
@@ -38,6 +40,7 @@ def install_package(
         less_trust: Whether they accept a loss of trust.
         introduce: Prints more about the package before its screen; gets the warnings that follow the screen.
         save: The folder to write the package of a server file to, in place of installing it.
+        enables: Whether the caller enables it next.
 
     Raises:
         NeedsConsent: the person declined, or there is no terminal to ask on.
@@ -54,7 +57,7 @@ def install_package(
             return _save_proposal(proposal, body["source"], save)
         if proposal is None or proposal["screen"] is None:
             return _confirm_unchanged(install, fetched, retype, yes=yes)
-        return _confirm_files(install, proposal, body, granted, retype, yes=yes, less_trust=less_trust)
+        return _confirm_files(install, proposal, body, granted, retype, yes=yes, less_trust=less_trust, enables=enables)
 
 
 def _save_proposal(proposal: Mapping[str, Any] | None, source: str, folder: Path) -> dict[str, Any]:
@@ -82,6 +85,7 @@ def _confirm_files(
     *,
     yes: bool,
     less_trust: bool,
+    enables: bool,
 ) -> dict[str, Any]:
     from paddock.cli.output.consent_prompt import (
         confirm,
@@ -123,7 +127,7 @@ def _confirm_files(
             "trust_lost": terms["trust_lost"],
         }
     )
-    _print_installed(proposal, done["outcome"]["unset"])
+    _print_installed(proposal, done["outcome"]["unset"], enables=enables)
     result = {
         "name": proposal["name"],
         "version": proposal["version"],
@@ -137,7 +141,7 @@ def _confirm_files(
     return result | {"state": "disabled", "screen": screen}
 
 
-def _print_installed(proposal: Mapping[str, Any], unset: Sequence[str]) -> None:
+def _print_installed(proposal: Mapping[str, Any], unset: Sequence[str], *, enables: bool) -> None:
     from paddock.cli.output.action_text import command_line
     from paddock.core.action import Action
 
@@ -145,11 +149,30 @@ def _print_installed(proposal: Mapping[str, Any], unset: Sequence[str]) -> None:
     if proposal["action"] == "upgraded":
         print_message(f"{styled('✓', 'green')} upgraded {name} {proposal['old_version']} → {version}")
         return
-    print_message(f"{styled('✓', 'green')} installed {name} {version}; it is disabled")
+    print_message(f"{styled('✓', 'green')} installed {name} {version}{'' if enables else '; it is disabled'}")
     for field in unset:
         command = command_line(Action.of("plugin.configure", plugin=name, field=field))
         print_message(f"  {styled('→', 'dim')} first set its configuration: {command}")
-    print_message(f"  {styled('→', 'dim')} enable it: paddock plugin enable {name}")
+    if not enables:
+        print_message(f"  {styled('→', 'dim')} enable it: paddock plugin enable {name}")
+
+
+def enable_after_install(client: ApiClient, name: str, *, quiet: bool) -> dict[str, Any]:
+    """Enable what was just installed for the default tenant. Returns what changed as JSON data.
+
+    Raises:
+        PaddockError: it cannot be enabled, or does not answer; it stays installed.
+    """
+    from paddock.cli.client.api_client import plugin_path
+    from paddock.cli.commands.plugin.enable import enable_installed, report_enabled
+    from paddock.cli.commands.plugin.trust import print_untrusted_marks
+
+    enabled = enable_installed(client, name)
+    facts = report_enabled(enabled, DEFAULT_TENANT, quiet=quiet)
+    if enabled.has_marks and not quiet:
+        marks = client.get(f"{plugin_path(name)}/tools")["read_marks"]
+        print_untrusted_marks(name, list(marks["untrusted"]), DEFAULT_TENANT)
+    return {key: facts[key] for key in ("state", "runtime", "trusted_reads")}
 
 
 def _confirm_unchanged(

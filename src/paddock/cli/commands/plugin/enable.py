@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -84,7 +85,67 @@ def enable(
     Consent given at installation is for the default tenant; for another tenant, the capabilities are shown and consent
     is asked for.
     """
-    from paddock.cli.client.api_client import open_client, open_client_for_change, plugin_path
+    from paddock.cli.client.api_client import open_client, open_client_for_change
+
+    with open_client_for_change(tenant) as client:
+        granted = _confirm_grants(client, name, tenant, grant, yes=yes)
+        enabled = enable_installed(client, name, granted, trust_reads=bool(trust_reads), no_start=no_start)
+    facts = report_enabled(enabled, tenant, quiet=as_json)
+    if as_json:
+        print_json(facts)
+    elif trust_reads is None and enabled.has_marks:
+        with open_client(tenant) as client:
+            offer_read_marks(client, enabled.response["name"], tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class EnabledPlugin:
+    """What came of enabling a plugin.
+
+    Attributes:
+        response: The answer of the host.
+        starts: Whether it was started.
+        discovered: The plugin as it is listed, if its tools were not known before.
+        has_daemon: Whether it goes on running.
+        has_marks: Whether it has read-only marks that are not trusted.
+    """
+
+    response: dict[str, Any]
+    starts: bool
+    discovered: dict[str, Any] | None
+    has_daemon: bool
+    has_marks: bool
+
+
+def enable_installed(
+    client: ApiClient,
+    name: str,
+    granted: Sequence[Capability] = (),
+    *,
+    trust_reads: bool = False,
+    no_start: bool = False,
+) -> EnabledPlugin:
+    """Enable an installed plugin, and start it if a daemon runs it on or it never ran."""
+    from paddock.cli.client.api_client import plugin_path
+
+    path = plugin_path(name)
+    tools_known = no_start or client.get(f"{path}/tools")["known"]
+    # Without a daemon it only runs until this command ends.
+    starts = not no_start and (client.has_daemon or not tools_known)
+    body = {"grant": [str(capability) for capability in granted], "start": starts}
+    body |= {"trust_reads": True} if trust_reads else {}
+    response = client.post(f"{path}/enable", body, timeout_s=None)
+    discovered = None if tools_known else client.get(plugin_path(response["name"]))
+    has_marks = bool(client.get(f"{path}/tools")["read_marks"]["untrusted"])
+    return EnabledPlugin(response, starts, discovered, client.has_daemon, has_marks)
+
+
+def report_enabled(enabled: EnabledPlugin, tenant: str, *, quiet: bool) -> dict[str, Any]:
+    """Print what came of it, unless quiet, and return it as JSON data.
+
+    Raises:
+        Unavailable: it was started and does not run.
+    """
     from paddock.cli.client.plugin_status import (
         runtime_from_response,
         stale_config_warnings,
@@ -92,45 +153,32 @@ def enable(
         warnings_from_response,
     )
 
-    path = plugin_path(name)
-    with open_client_for_change(tenant) as client:
-        granted = _confirm_grants(client, name, tenant, grant, yes=yes)
-        tools_known = no_start or client.get(f"{path}/tools")["known"]
-        # Without a daemon it only runs until this command ends.
-        starts = not no_start and (client.has_daemon or not tools_known)
-        body = {"grant": [str(capability) for capability in granted], "start": starts}
-        body |= {"trust_reads": True} if trust_reads else {}
-        enabled = client.post(f"{path}/enable", body, timeout_s=None)
-        discovered = None if tools_known else client.get(plugin_path(enabled["name"]))
-        has_daemon = client.has_daemon
-        asks_for_trust = trust_reads is None and not as_json
-        has_marks = asks_for_trust and bool(client.get(f"{path}/tools")["read_marks"]["untrusted"])
-    warnings = (*warnings_from_response(enabled), *stale_config_warnings(enabled))
+    response, discovered = enabled.response, enabled.discovered
+    name, version = response["name"], response["version"]
+    warnings = (*warnings_from_response(response), *stale_config_warnings(response))
     print_problems(warnings, "!", "yellow")
-    if starts and enabled["state"] != "running":
-        error = start_failed_error(enabled)
-        if not tools_known and error.error_code in _UNMET_NEED_CODES:
-            error = error.with_remedy(hint=error.hint, action=Action.of("plugin.try", plugin=enabled["name"]))
+    if enabled.starts and response["state"] != "running":
+        error = start_failed_error(response)
+        if discovered is not None and error.error_code in _UNMET_NEED_CODES:
+            error = error.with_remedy(hint=error.hint, action=Action.of("plugin.try", plugin=name))
         raise error
-    running = "" if not starts else f"; it runs (pid {enabled['pid']})" if has_daemon else "; it answers"
-    _report_done(
-        as_json,
-        f"enabled {enabled['name']} {enabled['version']}{_tenant_suffix(tenant)}{running}",
-        name=enabled["name"],
-        version=enabled["version"],
-        state="enabled",
-        runtime=runtime_from_response(enabled) if has_daemon and starts else None,
-        warnings=[warning.to_dict() for warning in warnings],
-        trusted_reads=enabled["trusted_reads"],
-    )
+    if not quiet:
+        running = "; it answers" if enabled.starts else ""
+        running = f"; it runs (pid {response['pid']})" if enabled.starts and enabled.has_daemon else running
+        print_message(f"{styled('✓', 'green')} enabled {name} {version}{_tenant_suffix(tenant)}{running}")
     if discovered is not None:
-        _report_discovered_tools(enabled["name"], tenant, discovered["callables"])
-        print_suspicious_text(discovered["hints"], f"paddock plugin tools {enabled['name']}{tenant_option(tenant)}")
-    if enabled["trusted_reads"] and not as_json:
-        print_message(f"trusted its own read-only marks: {', '.join(map(printable, enabled['trusted_reads']))}")
-    if has_marks:
-        with open_client(tenant) as client:
-            offer_read_marks(client, enabled["name"], tenant)
+        _report_discovered_tools(name, tenant, discovered["callables"])
+        print_suspicious_text(discovered["hints"], f"paddock plugin tools {name}{tenant_option(tenant)}")
+    if response["trusted_reads"] and not quiet:
+        print_message(f"trusted its own read-only marks: {', '.join(map(printable, response['trusted_reads']))}")
+    return {
+        "name": name,
+        "version": version,
+        "state": "enabled",
+        "runtime": runtime_from_response(response) if enabled.has_daemon and enabled.starts else None,
+        "warnings": [warning.to_dict() for warning in warnings],
+        "trusted_reads": response["trusted_reads"],
+    }
 
 
 def _confirm_grants(

@@ -58,6 +58,7 @@ downgrade_option = click.option("--downgrade", is_flag=True, help="Allow an olde
 @grant_option
 @downgrade_option
 @less_trust_option
+@click.option("--enable", "enables", is_flag=True, help="Enable it too: it is started, and must answer.")
 @save_option
 @options.yes
 @options.as_json
@@ -74,17 +75,18 @@ def install(
     grant: tuple[str, ...],
     downgrade: bool,
     less_trust: bool,
+    enables: bool,
     save: Path | None,
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Install a plugin, after showing its capabilities and asking for consent. Enable it afterwards to run it.
+    """Install a plugin, after showing its capabilities and asking for consent. Enable it to run it.
 
     An MCP server in one file, such as a Python file with FastMCP, needs no manifest. It is tried in a cage with nothing
     granted, and a package is proposed: a manifest, the file, and its packages with their exact versions.
     """
     from paddock.cli.client.api_client import open_client
-    from paddock.cli.commands.plugin.confirm_install import install_package, report_installed
+    from paddock.cli.commands.plugin.confirm_install import enable_after_install, install_package, report_installed
     from paddock.cli.output.consent_prompt import parse_grants
     from paddock.plugins.package.source import absolute_source
 
@@ -93,7 +95,7 @@ def install(
     single_flags = "".join(
         f" --{flag}={shlex.quote(text)}" for flag, text in (("ref", ref), ("name", name), ("program", program)) if text
     )
-    retype = f"paddock plugin install {shlex.quote(source)}{single_flags}{repeated_flags}"
+    retype = f"paddock plugin install {shlex.quote(source)}{single_flags}{repeated_flags}{' --enable' * enables}"
     granted = [*parse_grants(grant), *parse_grants(capability, "--capability")]
     body = _request_body(
         source=host_source,
@@ -108,7 +110,11 @@ def install(
         downgrade=downgrade,
     )
     with open_client() as client:
-        value = install_package(client, body, granted, retype, yes=yes, less_trust=less_trust, save=save)
+        value = install_package(
+            client, body, granted, retype, yes=yes, less_trust=less_trust, save=save, enables=enables
+        )
+        if enables and value["action"] != "saved":
+            value |= enable_after_install(client, value["name"], quiet=as_json)
         report_installed(client, value, as_json=as_json)
 
 
