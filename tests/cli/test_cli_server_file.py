@@ -170,6 +170,7 @@ MALFORMED = {
     "no Python": ("def x(:\n", "server.unreadable", "correct it"),
     "no package": ("import requests\nimport yaml\n", "server.missing_package", "--with PACKAGE"),
     "a module beside it": ("import helper\n", "server.missing_package", "put both into a folder"),
+    "our own protocol": ("from paddock_sdk import Plugin\n", "server.missing_package", "has a manifest"),
     "addresses": (
         "# /// script\n# dependencies = ['x @ https://example.com/x.whl']\n# ///\n",
         "server.bad_metadata",

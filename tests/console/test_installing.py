@@ -97,6 +97,20 @@ def test_a_server_file_is_tried_before_a_person_is_asked(page: Page, served: Dae
     expect(page.get_by_role("status")).to_have_text("Installed. Enable it when you are ready.")
     assert installed(served)["echo"] == "0.1.0"
 
+    page.goto("/install")
+    page.get_by_label("Package file").set_input_files(write_file(tmp_path / "hello.py", plain_python()))
+    page.get_by_role("button", name="Upload it").click()
+    expect(page.get_by_role("heading", name="Install hello 0.1.0?")).to_be_visible()
+    expect(page.get_by_text("uploaded file hello.py")).to_be_visible()
+    page.get_by_role("button", name="Install", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Installed. Enable it when you are ready.")
+    tried = served.paddock.quickly("plugin", "try", "hello", "--json").json
+    assert (tried["answers"], tried["grantable"]) == (True, True)
+    page.goto("/plugins/hello/upgrade")
+    page.get_by_label("Package file").set_input_files(write_file(tmp_path / "other.py", plain_python(said="'new'")))
+    page.get_by_role("button", name="Upload it").click()
+    expect(page.get_by_role("heading", name="Upgrade hello 0.1.0 → 0.1.1?")).to_be_visible()
+
 
 @pytest.mark.req("G-50", "shows what changes")
 @pytest.mark.req("G-50", "acknowledged one by one")

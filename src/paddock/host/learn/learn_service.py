@@ -103,7 +103,7 @@ class _Subject:
 
     @property
     def grantable(self) -> bool:
-        return self.state.row.source.source.kind.without_manifest
+        return self.state.row.source.source.without_manifest
 
 
 @dataclass(frozen=True, slots=True)

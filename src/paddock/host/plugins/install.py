@@ -272,7 +272,9 @@ def _prepare_plan(
 
         choices = resolved.choices or IndexOptions()
         typed = request.choices.capabilities if request.choices else ()
-        return staged.enter_context(open_server_draft(store, resolved.source, choices, typed, job.report_progress))
+        return staged.enter_context(
+            open_server_draft(store, resolved.source, choices, typed, job.report_progress, request.recorded_as)
+        )
     package = staged.enter_context(
         resolve_package(store, resolved.source, job.report_progress, resolved.choices, recorded_as=request.recorded_as)
     )

@@ -297,7 +297,7 @@ def _grant_write_hint(folder: str, capability: Capability, source: PackageSource
 
 
 def _takes_capability_option(source: PackageSource) -> bool:
-    return source.kind.without_manifest
+    return source.without_manifest
 
 
 # One for the whole process, since it bounds how many of its threads hang. A path that cannot be one does not exist.

@@ -46,7 +46,7 @@ def resolve_with_capabilities(
     """
     row, lock = store.database.read(lambda tx: _find_installed(tx, name))
     source = row.source.source
-    if not source.kind.without_manifest:
+    if not source.without_manifest:
         hint, action = how_to_grant_more(source, row.plugin)
         message = f"the manifest of {row.plugin} declares what it may do"
         raise OperatorError(message, code="plugin.own_manifest", hint=hint, action=action)

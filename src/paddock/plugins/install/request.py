@@ -79,7 +79,7 @@ def how_to_grant_more(source: PackageSource, plugin: str) -> tuple[str, Action |
         return "import it with that capability", Action.of(
             "plugin.import", file=source.location, only=only, capability="CAPABILITY"
         )
-    if source.kind.without_manifest:
+    if source.without_manifest:
         return "for a server without a manifest, use --capability in place of --grant", None
     if plugin:
         return "declare it in a new version of the package's own manifest", Action.of("plugin.upgrade", plugin=plugin)
@@ -152,7 +152,7 @@ def installed_index_options(store: PluginStore, plugin: PluginRow) -> IndexOptio
         raise pinned_version_missing_error(plugin)
     manifest = manifest_of(row)
     options = index_options_of(manifest)
-    if row.source.source.kind is SourceKind.SERVER_FILE and isinstance(manifest.runtime, CommandRuntime):
+    if row.source.source.server_file and isinstance(manifest.runtime, CommandRuntime):
         return replace(options, program=None, arguments=command_arguments(manifest.runtime.command))
     return options
 

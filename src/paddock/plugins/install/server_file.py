@@ -49,6 +49,7 @@ from paddock.store.database import Transaction
 
 FIRST_VERSION = "0.1.0"
 MAX_SERVER_BYTES = 64 * MEGABYTE
+_SDK_MODULE = "paddock_sdk"
 _MISSING_MODULE = re.compile(r"Python module|Node module|Cannot find package|No module named")
 
 
@@ -80,10 +81,12 @@ def open_server_draft(
     choices: IndexOptions,
     typed: Sequence[Capability],
     progress: ProgressCallback | None,
+    recorded_as: PackageSource | None = None,
 ) -> Generator[ServerDraft, None, None]:
     """Read a server file, and lock and unpack the packages that it needs, for as long as the block runs.
 
-    `choices` are a person's options, now and before; `typed` are the capabilities that they named now.
+    `choices` are a person's options, now and before; `typed` are the capabilities that they named now. `recorded_as` is
+    the source to show and record if the file is read from a temporary place.
 
     Raises:
         NotFound: the file is gone, or the index has no such package.
@@ -91,8 +94,10 @@ def open_server_draft(
         Conflict: a plugin from another source has its name.
         PaddockError: its packages cannot be pinned or fetched; says why.
     """
+    content = _read_content(Path(source.location))
+    source = recorded_as or source
     path = Path(source.location)
-    file = read_server_file(path.name, _read_content(path))
+    file = read_server_file(path.name, content)
     with ExitStack() as stack:
         lock = _lock_packages(store, file, source, progress)
         built = stack.enter_context(build_missing_environment(store, lock, progress))
@@ -217,7 +222,10 @@ def _check_imports(file: ServerFile, path: Path, environment: Environment | None
     for module, line in imports.items():
         if any(_provides(folder, module) for folder in folders):
             continue
-        if _provides(path.parent, module):
+        if module == _SDK_MODULE:
+            hint = "a plugin that uses it has a manifest: install the folder of both"
+            problems.append(Problem(file.name, f"imports {module}, which speaks no MCP", hint, "no_server", line))
+        elif path.is_absolute() and _provides(path.parent, module):
             hint = "only this one file is installed: put both into a folder with a manifest"
             problems.append(Problem(file.name, f"imports {module}, a module beside it", hint, "module_beside", line))
         else:

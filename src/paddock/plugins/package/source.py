@@ -49,11 +49,6 @@ class SourceKind(StrEnum):
         """Whether packages come from there by name."""
         return self in (SourceKind.PYPI, SourceKind.NPM)
 
-    @property
-    def without_manifest(self) -> bool:
-        """Whether Paddock writes the manifests of what comes from there, and a person chooses the capabilities."""
-        return self.registry or self in (SourceKind.CONFIGURATION, SourceKind.SERVER_FILE)
-
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
@@ -80,6 +75,17 @@ class PackageSource:
             SourceKind.CONFIGURATION,
             SourceKind.SERVER_FILE,
         )
+
+    @property
+    def server_file(self) -> bool:
+        """Whether it is an MCP server in one file."""
+        uploaded = self.kind is SourceKind.UPLOAD and Path(self.location).suffix.lower() in LANGUAGE_SUFFIXES
+        return uploaded or self.kind is SourceKind.SERVER_FILE
+
+    @property
+    def without_manifest(self) -> bool:
+        """Whether Paddock writes the manifest of what comes from there, and a person chooses the capabilities."""
+        return self.kind.registry or self.kind is SourceKind.CONFIGURATION or self.server_file
 
     def describe(self) -> str:
         """Describe the source for the consent screen."""

@@ -16,6 +16,7 @@ from starlette.requests import Request
 
 from paddock.core.errors import CallerError, Invalid, Problem
 from paddock.core.printable import printable
+from paddock.manifest.server_file.server_file import LANGUAGE_SUFFIXES
 from paddock.plugins.package.rules import DEFAULT_LIMITS, format_bytes
 from paddock.plugins.package.source import ARCHIVE_SUFFIXES, PackageSource, SourceKind
 from paddock.plugins.package.upload import UploadedFile
@@ -38,7 +39,8 @@ class PackageUpload:
     @property
     def source(self) -> PackageSource:
         """The source to install from, while the file exists."""
-        return PackageSource(SourceKind.ARCHIVE, str(self.file.path))
+        kind = SourceKind.SERVER_FILE if self.recorded_as.server_file else SourceKind.ARCHIVE
+        return PackageSource(kind, str(self.file.path))
 
     @property
     def recorded_as(self) -> PackageSource:
@@ -86,8 +88,8 @@ def _checked_file_name(raw_name: str, size: int) -> str:
     message = ""
     if not name:
         message = "Choose a file first"
-    elif PurePosixPath(name).suffix.lower() not in ARCHIVE_SUFFIXES:
-        message = f"{name} is not a .zip, .mcpb or .dxt file"
+    elif PurePosixPath(name).suffix.lower() not in ARCHIVE_SUFFIXES | LANGUAGE_SUFFIXES.keys():
+        message = f"{name} is not a .zip, .mcpb or .dxt file, nor an MCP server in a .py or .js file"
     elif not size:
         message = f"{name} is empty"
     if message:
