@@ -146,16 +146,21 @@ def test_a_program_without_our_sdk_keeps_its_tools_in_the_manifest(paddock: Padd
     assert "its manifest is their declaration" in paddock.quickly("plugin", "sync", folder, code=6).err
 
 
-def test_a_program_that_does_not_start_is_a_warning_of_check_and_an_error_of_sync(
+def test_a_program_that_does_not_start_fails_the_check_unless_it_may_miss_what_it_requests(
     paddock: Paddock, tmp_path: Path
 ) -> None:
     folder = made(tmp_path / "new")
     (folder / "main.py").write_text("raise SystemExit('out of coffee')")
 
-    said = paddock.quickly("plugin", "check", folder)
-
-    assert "sound" in said.out and "not compared with the program" in said.err and "out of coffee" in said.err
+    refused = paddock.quickly("plugin", "check", folder, "--json", code=6).json
+    assert [one["code"] for one in refused["errors"]] == ["check.not_started"]
+    assert "out of coffee" in refused["errors"][0]["message"]
     assert "out of coffee" in paddock.quickly("plugin", "sync", folder, code=7).err
+
+    edit(folder / "paddock.yaml", "- net:[]", "- read:fs:/srv")
+    said = paddock.quickly("plugin", "check", folder)
+    assert "sound" in said.out and "not compared with the program" in said.err and "out of coffee" in said.err
+    assert "paddock plugin test" in said.err
 
 
 @pytest.mark.parametrize("name", ["greeter", "slow-count", "outbox", "broken-clock", "native-notes", "typescript-dice"])

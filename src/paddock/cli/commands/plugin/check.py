@@ -15,6 +15,8 @@ from paddock.cli.output.report import print_json, print_message, print_problems,
 from paddock.core.errors import Problem
 
 if TYPE_CHECKING:
+    from paddock.core.errors import PaddockError
+    from paddock.manifest.model import Manifest
     from paddock.manifest.read import ManifestResult
     from paddock.plugins.package.source import SourceKind
 
@@ -138,7 +140,10 @@ def _read_package(source: Path, kind: SourceKind) -> ManifestResult:
 
 
 def _compare_with_program(result: ManifestResult, root: Path, source: Path) -> ManifestResult:
-    """Add where the manifest and the program differ. A program that does not run here is a warning."""
+    """Add where the manifest and the program differ, or that the program does not start.
+
+    That is a warning only if this machine or the cage, in which nothing is granted, may be the reason.
+    """
     from paddock.authoring.declarations.describe import may_describe_itself
     from paddock.core.errors import Invalid, PaddockError
 
@@ -156,11 +161,24 @@ def _compare_with_program(result: ManifestResult, root: Path, source: Path) -> M
         unknown = [problem for problem in error.problems if problem not in result.warnings]
         return replace(result, warnings=(*result.warnings, *unknown))
     except PaddockError as error:
-        warning = Problem(
-            "tools", f"not compared with the program: {error.message}", error.hint, "sync.not_run", action=error.action
-        )
+        if _fails_by_itself(manifest, error):
+            problem = Problem("runtime", error.message, error.hint, "check.not_started", action=error.action)
+            return replace(result, errors=(*result.errors, problem))
+        hint = error.hint or "what its manifest requests is not granted here; paddock plugin test runs it with that"
+        message = f"not compared with the program: {error.message}"
+        warning = Problem("tools", message, hint, "sync.not_run", action=error.action)
         return replace(result, warnings=(*result.warnings, warning))
     return result if comparison is None else replace(result, errors=(*result.errors, *comparison.problems))
+
+
+def _fails_by_itself(manifest: Manifest, error: PaddockError) -> bool:
+    """Whether a program failed without any fault of this machine and without missing a capability that it requests."""
+    from paddock.cage.errors import CageUnavailable
+    from paddock.core.errors import PluginError
+    from paddock.manifest.network import NoNetwork
+
+    complete = all(isinstance(one, NoNetwork) for one in manifest.capabilities)
+    return complete and isinstance(error, PluginError) and not isinstance(error, CageUnavailable)
 
 
 def _result_json(result: ManifestResult, *, show: bool) -> dict[str, Any]:
