@@ -13,15 +13,26 @@ from paddock.manifest.model import CallableForm, CallableSpec
 from paddock.runtime.protocols.mcp.results import parse_call_result
 
 # As servers on Node and Python word them.
-WRITING = [
-    "EROFS: read-only file system, open '/x/memory.jsonl'",
-    "EACCES: permission denied, mkdir '/srv'",
-    "[Errno 30] Read-only file system: '/x'",
-    "attempt to write a readonly database",
-    "ENOENT: no such file or directory, mkdir '/srv/notes'",
-    "unable to open database file",
-    "[Errno 13] Permission denied: '/srv/x'",
-]
+WRITING = {
+    "EROFS: read-only file system, open '/srv/notes/memory.jsonl'": "write:fs:/srv/notes",
+    "[Errno 30] Read-only file system: '/srv/notes/x'": "write:fs:/srv/notes",
+    "[Errno 13] Permission denied: '/srv/notes/x'": "write:fs:/srv/notes",
+    "ENOENT: no such file or directory, mkdir '/srv/notes/new'": "write:fs:/srv/notes",
+    # No path, or one around too much.
+    "EACCES: permission denied, mkdir '/srv'": "write:fs:FOLDER",
+    "ENOENT: no such file or directory, mkdir '/srv/notes'": "write:fs:FOLDER",
+    "EROFS: read-only file system, open '/home/ada/.ssh/authorized_keys'": "write:fs:FOLDER",
+    "EROFS: read-only file system, open '/srv/notes/../../etc/x'": "write:fs:FOLDER",
+    "attempt to write a readonly database": "write:fs:FOLDER",
+    "unable to open database file": "write:fs:FOLDER",
+}
+RUNNING = {
+    "spawn git ENOENT": "exec:git:/",
+    "spawn /usr/bin/git EACCES": "exec:git:/",
+    "FileNotFoundError: [Errno 2] No such file or directory: 'git'": "exec:git:/",
+    "PermissionError: [Errno 13] Permission denied: 'git'": "exec:git:/",
+    "/bin/sh: 1: git: not found": "exec:git:/",
+}
 REACHING = {
     "getaddrinfo ENOTFOUND api.example.com": "net:api.example.com:443",
     "[Errno -2] Name or service not known": "net:HOST:PORT",
@@ -45,10 +56,18 @@ def upgrade(capability: str, argument: str = "") -> Action:
     return Action.of("plugin.upgrade", plugin="server", argument=argument, capabilities=(capability,))
 
 
-@pytest.mark.parametrize("words", WRITING)
-def test_a_tool_that_could_not_write_is_answered_with_where_it_may(words: str) -> None:
-    assert advice_for(words)[1] == upgrade("write:fs:FOLDER")
-    assert "it may write only to the paths that it was granted" in advice_for(words)[0]
+@pytest.mark.parametrize(("words", "capability"), WRITING.items())
+def test_a_tool_that_could_not_write_is_answered_with_where_it_may(words: str, capability: str) -> None:
+    hint, action = advice_for(words)
+    assert action == upgrade(capability)
+    assert f"it may write only to the paths that it was granted; grant it {capability}" in hint
+
+
+@pytest.mark.parametrize(("words", "capability"), RUNNING.items())
+def test_a_tool_that_could_not_run_a_program_is_answered_with_its_grant(words: str, capability: str) -> None:
+    hint, action = advice_for(words)
+    assert action == upgrade(capability)
+    assert hint == f"it runs only the programs that it was granted; grant it {capability}"
 
 
 @pytest.mark.parametrize(("words", "capability"), REACHING.items())
@@ -63,8 +82,9 @@ def test_a_tool_that_could_not_reach_a_host_is_answered_with_the_grant_of_that_h
 @pytest.mark.parametrize(
     ("words", "action"),
     [
-        ("ENOENT: no such file or directory, open '/srv/x'", upgrade("read:fs:FOLDER")),
-        ("[Errno 2] No such file or directory: '/srv/x'", upgrade("read:fs:FOLDER")),
+        ("ENOENT: no such file or directory, open '/srv/docs/x'", upgrade("read:fs:/srv/docs")),
+        ("[Errno 2] No such file or directory: '/srv/docs/x'", upgrade("read:fs:/srv/docs")),
+        ("[Errno 2] No such file or directory: '/etc/shadow'", upgrade("read:fs:FOLDER")),
         ("Access denied - path outside allowed directories: /srv/x", upgrade("write:fs:FOLDER", "FOLDER")),
     ],
 )

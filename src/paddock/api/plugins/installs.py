@@ -19,7 +19,7 @@ from paddock.host.identity.caller import require_interactive_person
 from paddock.host.plugins.install_job import InstallJob, InstallStopReason
 from paddock.plugins.install.consent import InstallConsent
 from paddock.plugins.install.request import InstallRequest, ServerImport, parse_index_options
-from paddock.plugins.package.source import PackageSource, names_network_source, parse_source
+from paddock.plugins.package.source import PackageSource, SourceKind, names_network_source, parse_source
 from paddock.web.request_headers import request_headers
 from paddock.web.routing.body_parsers import MAX_GRANTS, parse_grants
 from paddock.web.routing.route import (
@@ -208,8 +208,10 @@ class InstallRoutes:
         if "upgrade" in body:
             history = await self._host.plugins.versions.history(body["upgrade"])
             upgrade, recorded = history.plugin.name, history.source
-        if body.get("as_installed", False) and upgrade is not None:
-            grants = tuple(parse_grants(body))
+        more_capabilities = text is None and capabilities and not body.keys() & {"name", "program", "args", "env"}
+        imported = recorded is not None and recorded.kind is SourceKind.CONFIGURATION
+        if upgrade is not None and (body.get("as_installed", False) or (imported and more_capabilities)):
+            grants = tuple(dict.fromkeys((*parse_grants(body), *capabilities)))
             return InstallRequest(None, upgrade=upgrade, grants=grants, as_installed=True), f"{upgrade} as installed"
         source = None
         if text is not None:

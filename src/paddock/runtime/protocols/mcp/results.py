@@ -2,59 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from paddock.core.action import Action
 from paddock.core.errors import PluginError
 from paddock.core.ids import PluginName
 from paddock.core.printable import printable
 from paddock.manifest.model import CallableForm, CallableSpec
 from paddock.rpc.errors import NO_EFFECT
-from paddock.runtime.diagnosis import EVERY_HOST_HINT, network_capability
 from paddock.runtime.errors import MalformedResult
+from paddock.runtime.protocols.mcp.cage_advice import cage_advice
 
 MAX_MESSAGE_CHARS: Final = 2_000
 # Protocol fields that callers do not need.
 _PROTOCOL_KEYS: Final = frozenset({"_meta", "resultType", "isError", "ttlMs", "cacheScope"})
 _NO_EFFECT_KEY: Final = f"paddock/{NO_EFFECT}"  # in `_meta`, which the protocol leaves open for extensions
-_DESTINATION: Final = "the host that the error names"
-_CAGE_ERROR_HINTS: Final = (
-    (
-        re.compile(r"outside (?:of )?(?:the )?allowed director", re.IGNORECASE),
-        "it uses only the folders in its arguments; {more}",
-        "write:fs:FOLDER",
-        "FOLDER",
-    ),
-    (
-        re.compile(
-            r"\b(?:EROFS|EACCES)\b|read-?only (?:file ?system|database)|permission denied"
-            r"|\bENOENT\b[^']{0,80}, (?:mkdir|rename)\b|unable to open database file",
-            re.IGNORECASE,
-        ),
-        "it may write only to the paths that it was granted; {more}, and configure it to write there",
-        "write:fs:FOLDER",
-        "",
-    ),
-    (
-        re.compile(r"\bENOENT\b|no such file or directory", re.IGNORECASE),
-        "it sees only the files that it was granted; {more}",
-        "read:fs:FOLDER",
-        "",
-    ),
-    (
-        re.compile(
-            r"\b(?:ENOTFOUND|EAI_AGAIN|ENETUNREACH|ECONNREFUSED|getaddrinfo)\b|name or service not known"
-            r"|temporary failure in name resolution|network is unreachable"
-            r"|connection (?:issue|error|refused)|connection attempts failed",
-            re.IGNORECASE,
-        ),
-        f"it reaches only the hosts that it was granted; {{more}}{EVERY_HOST_HINT}",
-        _DESTINATION,
-        "",
-    ),
-)
 _RESULT_KEYS: Final = {
     CallableForm.RESOURCE: "contents",
     CallableForm.PROMPT: "messages",
@@ -85,7 +47,7 @@ def parse_call_result(
         raise _malformed_error(plugin, spec, "the content of its answer is not a list")
     if response.get("isError") is True:
         error_text = _error_text(cast("list[Any]", content))
-        hint, action = _cage_advice(plugin, error_text, declares_for_itself=declares_for_itself)
+        hint, action = cage_advice(plugin, error_text, declares_for_itself=declares_for_itself)
         raise PluginError(
             error_text or "the tool failed and gave no reason",
             code="tool.failed",
@@ -107,19 +69,6 @@ def _error_text(content: list[Any]) -> str:
     blocks = (cast("Mapping[str, Any]", block) for block in content if isinstance(block, dict))
     texts = (block.get("text") for block in blocks if block.get("type") == "text")
     return printable(" ".join(text for text in texts if isinstance(text, str)).strip(), MAX_MESSAGE_CHARS)
-
-
-def _cage_advice(plugin: PluginName, error_text: str, *, declares_for_itself: bool) -> tuple[str, Action | None]:
-    """Return a hint and an action if the tool failed because of its cage, of which its server knows nothing."""
-    for pattern, hint, needed, argument in _CAGE_ERROR_HINTS:
-        if pattern.search(error_text):
-            capability = network_capability(error_text) if needed is _DESTINATION else needed
-            if declares_for_itself:
-                more = f"declare {capability} in a new version of its manifest"
-                return hint.format(more=more), Action.of("plugin.upgrade", plugin=plugin)
-            grant = Action.of("plugin.upgrade", plugin=plugin, argument=argument, capabilities=(capability,))
-            return hint.format(more=f"grant it {capability}"), grant
-    return "", None
 
 
 def _malformed_error(plugin: PluginName, spec: CallableSpec, reason: str) -> PluginError:
