@@ -376,5 +376,5 @@ def test_a_place_that_a_server_is_told_of_and_not_granted_is_named_with_the_opti
 
     said = paddock.quickly("import", file, "--capability", f"write:fs:{source}", "--yes", "--json").json["imported"][0]
     assert not [one for one in said["warnings"] if str(source) in one["message"]]
-    refused = paddock.quickly("plugin", "upgrade", "it", "--capability", "read:fs:/srv", "--json", code=6).error
+    refused = paddock.quickly("plugin", "upgrade", "it", "--arg", "/srv", "--json", code=6).error
     assert f"paddock import {file} --only it --capability" in refused["command"]

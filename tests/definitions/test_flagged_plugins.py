@@ -56,10 +56,18 @@ def server(home: Home, name: str, *tools: dict[str, Any]) -> None:
     home.install(name, program=program, runtime={"command": ["python3", "./main.py"], "protocol": "mcp"}, tools=[])
 
 
+KNOWS_NO_METHOD = """
+import json, sys
+for line in sys.stdin:
+    refusal = {"code": -32601, "message": "no"}
+    print(json.dumps({"jsonrpc": "2.0", "id": json.loads(line).get("id"), "error": refusal}), flush=True)
+"""
+
+
 def package(folder: Path, version: str, description: str) -> Path:
     """A plugin whose manifest declares its one tool."""
     folder.mkdir(exist_ok=True)
-    (folder / "main.py").write_text("")
+    (folder / "main.py").write_text(KNOWS_NO_METHOD)
     (folder / "paddock.yaml").write_text(
         f"paddock: 1\nname: sums\nversion: {version}\ndescription: Sums\n"
         f"runtime: {{command: [python3, ./main.py]}}\ntools: [{{name: add, description: {description!r}}}]\n"

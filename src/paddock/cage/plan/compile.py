@@ -277,7 +277,12 @@ class _Compilation:
 
     def check_nothing_is_lost(self, manifest: Manifest, config: Mapping[str, Any], directory: str) -> None:
         """Refuse a path of the settings that leads to a throw-away place of the cage."""
-        for lost in find_lost_paths(manifest, config, directory, self.layout.shows, self.filesystem):
+
+        def is_kept(path: str) -> bool:
+            # With a home of Paddock in /tmp, the plugin's own folder is there; it ends with that home anyway.
+            return self.layout.shows(path) or any(is_below(path, hidden) for hidden in self.layout.hidden)
+
+        for lost in find_lost_paths(manifest, config, directory, is_kept, self.filesystem):
             self._add_problem(lost.where, "throwaway_path", lost.message, lost.hint(self.filesystem))
 
     def init_python(self) -> str:

@@ -65,7 +65,7 @@ def find_lost_paths(
     manifest: Manifest,
     config: Mapping[str, Any],
     directory: str,
-    shows: Callable[[str], bool],
+    is_kept: Callable[[str], bool],
     filesystem: HostFilesystem,
 ) -> Iterator[LostPath]:
     """Find what would be lost.
@@ -74,7 +74,7 @@ def find_lost_paths(
         manifest: The plugin's manifest, its references substituted.
         config: Its configuration.
         directory: Its working directory, which relative paths start from.
-        shows: Whether the cage shows a real path of the host.
+        is_kept: Whether the cage shows a real path of the host, or it is lost anyway.
         filesystem: The host's files.
     """
     reported: set[str] = set()
@@ -86,7 +86,7 @@ def find_lost_paths(
             resolved = resolve_links(path, filesystem, must_exist=False)
             real = resolved.real if resolved else path
             place = next((place for place in THROWAWAY_PLACES if is_below(real, place)), None)
-            if place is not None and real not in reported and not shows(real):
+            if place is not None and real not in reported and not is_kept(real):
                 reported.add(real)
                 yield LostPath(setting.where, path, real, place)
 
