@@ -114,7 +114,7 @@ def test_filesystem_is_granted_the_folder_that_its_arguments_name(shop: Shop, gr
     source, options = "npm:@modelcontextprotocol/server-filesystem", ("--arg", granted)
     server, found = learn(shop, source, *options)
     assert found == [f"read:fs:{granted}"]
-    letter = {"path": str(granted / "letter.txt")}
+    letter: dict[str, Any] = {"path": str(granted / "letter.txt")}
     assert server.said("read_text_file", **letter) == "Dear Ada"
     refused = server.call("write_file", **letter, content="Dear Bob", code=7).error
     assert f"grant it write:fs:{granted}, and" in refused["hint"]
@@ -125,7 +125,7 @@ def test_filesystem_may_change_files_where_a_person_says_so(shop: Shop, granted:
     source, options = "npm:@modelcontextprotocol/server-filesystem", ("--arg", granted)
     server, found = learn(shop, source, *options, more=("--write",))
     assert found == [f"write:fs:{granted}"]
-    letter = {"path": str(granted / "answer.txt"), "content": "Dear Bob"}
+    letter: dict[str, Any] = {"path": str(granted / "answer.txt"), "content": "Dear Bob"}
     server.call("write_file", **letter)
     assert (granted / "answer.txt").read_text() == "Dear Bob"
     assert_each_is_needed(shop, server, from_registry(shop, source, *options), found, "write_file", **letter)
@@ -162,7 +162,7 @@ def test_git_is_granted_its_repository_and_the_program(shop: Shop, granted: Path
     source, options = "pypi:mcp-server-git", ("--arg=--repository", "--arg", granted)
     server, found = learn(shop, source, *options, more=("--write",))
     assert sorted(found) == ["exec:git:/", f"write:fs:{granted}"]
-    repository = {"repo_path": str(granted)}
+    repository: dict[str, Any] = {"repo_path": str(granted)}
     assert "No commits yet" in server.said("git_status", **repository)
     (granted / "letter.txt").write_text("Dear Bob")
     server.call("git_add", **repository, files=["letter.txt"])
