@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Generator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -224,3 +225,15 @@ def test_every_kind_of_field_can_be_typed() -> None:
         "other": {"a": 1},
     }
     assert filled({"type": "object", "properties": {"a": {"type": "integer"}}}, "", "") == {}
+
+
+def test_what_a_call_asks_after_its_approval_is_declined_where_nobody_can_be_asked(
+    paddock: Paddock, tmp_path: Path
+) -> None:
+    paddock.quickly("plugin", "install", butler(tmp_path / "butler", capabilities=["write:fs:config:/"]), "--yes")
+    paddock.quickly("plugin", "enable", "butler")
+    waits = paddock.quickly("call", "butler.paint", "--json", code=4).error["details"]["approval"]
+
+    approved = paddock("approval", "approve", waits, "--yes", "--json").json
+
+    assert approved["call"]["result"]["structuredContent"] == {"action": "decline"}

@@ -92,7 +92,7 @@ def follow_call(
                 event_line.clear()
                 also_approved += _answer_approval(client, data, approvals)
             else:
-                wait_for_calls(client, also_approved)
+                follow_approved_calls(client, also_approved, questions)
                 if data["status"] == "succeeded":
                     return data
                 raise error_from_problem(data.get("error"))
@@ -126,15 +126,22 @@ def _cancelled_call(client: ApiClient, call_id: str) -> dict[str, Any] | None:
     return None
 
 
-def wait_for_calls(client: ApiClient, call_ids: Iterable[str]) -> None:
-    """Wait for other calls that an answer released, if they run in this process: they would end with it."""
+def follow_approved_calls(client: ApiClient, call_ids: Iterable[str], questions: QuestionPrompt) -> None:
+    """Follow calls that an answer released to their end, if they run in this process: they would end with it."""
     if client.has_daemon:
         return
     for call_id in call_ids:
-        # One that could not go on is not known here.
-        with suppress(NotFound), client.stream_events(f"/calls/{path_segment(call_id)}/events") as events:
-            for _ in events:
-                pass
+        with (
+            suppress(NotFound),  # one that could not go on is not known here
+            client.stream_events(f"/calls/{path_segment(call_id)}/events") as events,
+            CallEventLine() as event_line,
+        ):
+            for kind, data in events:
+                if kind == "event":
+                    event_line.show(data)
+                elif kind == "question" and data["type"] == "question":
+                    event_line.clear()
+                    _answer_question(client, data, questions)
 
 
 def _answer_approval(client: ApiClient, request: dict[str, Any], approvals: ApprovalPrompt) -> list[str]:

@@ -280,17 +280,14 @@ def _confirm_verdict(request: Mapping[str, Any], verdict: str, body: Mapping[str
 
 def _finish_approved_calls(client: ApiClient, approval: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Wait for the calls that run in this process; return the request as it is then, and its call if it was made."""
-    from paddock.cli.client.follow import wait_for_calls
-    from paddock.cli.output.status_line import CallEventLine
+    from paddock.cli.client.follow import follow_approved_calls
+    from paddock.cli.output.question_prompt import QuestionPrompt
 
     address = f"/calls/{approval['call_id']}"
     if client.get(address)["status"] == "pending_approval":  # more people are needed
         return approval, None
-    with CallEventLine() as event_line, client.stream_events(f"{address}/events") as events:
-        for kind, data in events:
-            if kind == "event":
-                event_line.show(data)
-    wait_for_calls(client, [covered["call_id"] for covered in approval["also_approved"]])
+    released = [approval["call_id"], *(covered["call_id"] for covered in approval["also_approved"])]
+    follow_approved_calls(client, released, QuestionPrompt())
     return client.get(f"/approvals/{approval['id']}"), client.get(address)
 
 
