@@ -36,13 +36,13 @@ class PluginTemplate:
         """The template's folder below `templates/`."""
         return f"{self.kind}-{self.language}"
 
-    def next_commands(self, folder: str, python: str = sys.executable) -> tuple[str, ...]:
+    def next_commands(self, folder: str) -> tuple[str, ...]:
         """Return the commands for an author to run next.
 
         Python tests run with this process's interpreter: any other lacks the SDK.
         """
         path = shlex.quote(folder)
-        tests = shlex.join(python if word == _PYTHON else word for word in self.test_command)
+        tests = shlex.join(sys.executable if word == _PYTHON else word for word in self.test_command)
         return (
             f"paddock plugin check {path}",
             " ".join(["paddock plugin test", path, *self.test_flags]),

@@ -125,7 +125,7 @@ class EffectRecovery:
         match effect.recovery:
             case "atomic":
                 found = await self._read_recorded(target, effect)
-            case said if said != target.spec.recovery:
+            case declared if declared != target.spec.recovery:
                 return None
             case "probe":
                 found = await self._probe(target, effect)
@@ -215,8 +215,8 @@ class EffectRecovery:
         def unit(tx: Transaction) -> None:
             records.store_progress(tx, effect, context=progress.stored_in(effect.context or {}))
             if known is None:
-                told = EffectInProgress(effect.effect_key.plugin, effect.effect_key.callable, progress.until)
-                self.publish_in(tx, effect.effect_key.tenant, effect.call).publish(told)
+                event = EffectInProgress(effect.effect_key.plugin, effect.effect_key.callable, progress.until)
+                self.publish_in(tx, effect.effect_key.tenant, effect.call).publish(event)
 
         await self.database.write(unit)
         return RescheduleAt(progress.next_poll_at(now, pending.retry_after))
@@ -229,10 +229,10 @@ class EffectRecovery:
             records.mark_failed(tx, effect, now=now, error=found.error or PROBE_NOT_HAPPENED, resolution=found.by)
         state = EffectState.SUCCEEDED if found.happened else EffectState.FAILED_NO_EFFECT
         digest = hash_of(found.result) if found.happened else None
-        told = EffectResolved(
+        event = EffectResolved(
             effect.effect_key.plugin, effect.effect_key.callable, state.value, found.by.value, None, digest
         )
-        self.publish_in(tx, effect.effect_key.tenant, effect.call).publish(told)
+        self.publish_in(tx, effect.effect_key.tenant, effect.call).publish(event)
 
 
 MAX_RECOVERY_WAIT_S = 20.0  # a cancelled call is looked at after ten, and a probe that finds nothing is repeated
@@ -280,9 +280,8 @@ class RecoveryWaiter:
     async def _recover_once(self, effect: IdempotencyRecord, recover: RecoverCall) -> bool:
         """Run the recovery job once, as a worker would; False where it fails for now."""
         of, here, now = effect.effect_key, await self._node.current_run(), self._clock.now()
-        take = queue.claim_one
         work = await self._database.write(
-            lambda tx: take(tx, here, of.tenant, recovery_job_type(effect), effect.call, now=now)
+            lambda tx: queue.claim_one(tx, here, of.tenant, recovery_job_type(effect), effect.call, now=now)
         )
         if work is None:
             return True  # another has it

@@ -100,7 +100,6 @@ class Explanation:
 def explain(
     policy: Policy,
     request: PolicyRequest,
-    decision: Decision | None = None,
     *,
     withhold: bool = False,
     described: bool = False,
@@ -110,11 +109,10 @@ def explain(
     Args:
         policy: The rules.
         request: The request.
-        decision: The decision, if it is already known.
         withhold: Whether to leave out what a rule withholds from people.
         described: Whether the principal is partly made up, so that commands about it would be pointless.
     """
-    decision = decision or policy.decide(request)
+    decision = policy.decide(request)
     if withhold and isinstance(decision, Deny | Ask) and decision.public_reason:
         who, answer = printable(str(request.principal)), decision_word(decision)
         return Explanation(who, describe_action(request), answer, decision.public_reason, (), (), decision.version)

@@ -67,7 +67,6 @@ def to_policy_principal(
     *,
     consents: Iterable[str] = (),
     may_call: Iterable[str] = (),
-    traits: PluginTraits | None = None,
 ) -> PolicyPrincipal:
     """Convert a principal for the policy.
 
@@ -75,7 +74,6 @@ def to_policy_principal(
         principal: The authenticated principal.
         consents: Full names of callables that its person enabled and consented to.
         may_call: An agent's allowlist, as full names.
-        traits: The traits of the plugin, if the principal is one.
     """
     return PolicyPrincipal(
         _TYPE_BY_KIND[principal.kind],
@@ -87,7 +85,6 @@ def to_policy_principal(
         frozenset(consents),
         frozenset(may_call),
         principal.interactive,
-        traits or UNTRUSTED_TRAITS,
     )
 
 

@@ -12,7 +12,7 @@ from tests.gate.effects.test_once import note, recorded
 from tests.gate.test_governed_calls import Office
 
 from paddock.core.errors import StoreUnavailable
-from paddock.gate.effects.starter import DeferredCleanups
+from paddock.gate.effects.deferred_cleanups import DeferredCleanups
 from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.store.database import Database, Engine, Transaction, open_direct
@@ -52,7 +52,7 @@ class Unsure:
 def unsure_at_the_start(host: Host, kept: Kept, *, away: bool) -> Unsure:
     gate = host._gate  # pyright: ignore[reportPrivateUsage]
     unsure = Unsure(gate.starter.database, kept, away=away)
-    gate.starter = replace(gate.starter, database=unsure, cleanups=DeferredCleanups(looks=(0.0, 3600.0)))
+    gate.starter = replace(gate.starter, database=unsure, cleanups=DeferredCleanups(repeat_after_s=(0.0, 3600.0)))
     return unsure
 
 

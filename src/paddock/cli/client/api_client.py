@@ -69,13 +69,13 @@ class ApiClient:
         """Send a POST and return the response; see `get`."""
         return self._request_json("POST", path, body, timeout_s, acting_as)
 
-    def put(self, path: str, body: Any, *, timeout_s: float | None = RESPONSE_TIMEOUT_S) -> Any:
+    def put(self, path: str, body: Any) -> Any:
         """Send a PUT and return the response; see `get`."""
-        return self._request_json("PUT", path, body, timeout_s, None)
+        return self._request_json("PUT", path, body, RESPONSE_TIMEOUT_S, None)
 
-    def delete(self, path: str, *, timeout_s: float | None = RESPONSE_TIMEOUT_S) -> Any:
+    def delete(self, path: str) -> Any:
         """Send a DELETE and return the response; see `get`."""
-        return self._request_json("DELETE", path, None, timeout_s, None)
+        return self._request_json("DELETE", path, None, RESPONSE_TIMEOUT_S, None)
 
     @contextmanager
     def stream_events(self, path: str, *, timeout_s: float | None = None) -> Generator[ServerEvents, None, None]:

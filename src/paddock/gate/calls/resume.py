@@ -99,15 +99,15 @@ class PendingCallResumer:
         return self._resume(approval, target, context)
 
     def _resume(self, approval: Approval, target: CallTarget, context: CallContext) -> CallHandle:
-        told = approval_required_error(approval, target)
-        live = self._calls.restore_held(CallId(approval.call), target, context, told)
+        required = approval_required_error(approval, target)
+        live = self._calls.restore_held(CallId(approval.call), target, context, required)
         match live.approval_required:
             case None:
                 pass  # it goes on already
             case _ if approval.state is ApprovalState.APPROVED:
                 self._calls.resume_approved(live, context, target, approval.payload, approval.id)
             case held if held.details["approval"] != approval.id:
-                live.hold(told)  # somebody edited it: another request took the place of the one that was told
+                live.hold(required)  # somebody edited it: another request took the place of the one it waited for
             case _:
                 pass  # more people are needed
         return live

@@ -136,8 +136,8 @@ class LongRunningCalls:
                 kept["policy"] = asdict(policy)
             records.park(tx, effect, context=progress.stored_in(kept))
             queue.enqueue(tx, effect.effect_key.tenant, POLL_JOB, effect.call, due=due, now=now)
-            told = EffectInProgress(effect.effect_key.plugin, effect.effect_key.callable, progress.until)
-            self._record_in(tx, invocation, told)
+            event = EffectInProgress(effect.effect_key.plugin, effect.effect_key.callable, progress.until)
+            self._record_in(tx, invocation, event)
 
         async def park() -> None:
             await self._database.write(unit)
@@ -258,10 +258,10 @@ def _outcome_of(effect: IdempotencyRecord) -> Any:
         case EffectState.SUCCEEDED:
             raise result_expired_error(effect.effect_key)
         case EffectState.FAILED_NO_EFFECT:
-            said = effect.error or {}
+            error = effect.error or {}
             raise PluginError(
-                str(said.get("message") or "it failed, and nothing happened"),
-                code=said.get("code"),
+                str(error.get("message") or "it failed, and nothing happened"),
+                code=error.get("code"),
                 details={"plugin": effect.effect_key.plugin, "call_id": effect.call, NO_EFFECT: True},
             )
         case _:

@@ -185,8 +185,8 @@ class OperatorPoller:
         invocation = await self._find_invocation(known)
         effect = await self._database.write(lambda tx: _withdraw(tx, tenant, call))
         if effect is not None:
-            told = with_unknown_outcome(CallCancelled("the call was cancelled"), effect)
-            await self._record_end(effect, invocation, None, asyncio.CancelledError(), told=told)
+            waiters_error = with_unknown_outcome(CallCancelled("the call was cancelled"), effect)
+            await self._record_end(effect, invocation, None, asyncio.CancelledError(), waiters_error)
         return True
 
     async def _poll(self, work: Job, effect: IdempotencyRecord, progress: PollState) -> RescheduleAt | None:
@@ -228,22 +228,21 @@ class OperatorPoller:
         invocation: Invocation | None,
         result: Any,
         error: BaseException | None,
-        *,
-        told: PaddockError | None = None,
+        waiters_error: PaddockError | None = None,
     ) -> None:
-        """Record the outcome of a call, and wake those who wait for it.
+        """Record the outcome of a call, and wake those who wait for it. They get the error, or `waiters_error`.
 
         Raises:
             StoreUnavailable: it cannot be recorded now.
         """
         known = await self._database.read(lambda tx: records.find_by_call(tx, effect.effect_key.tenant, effect.call))
         if known is None or not known.parked or known.fence != effect.fence:
-            _log.warning("what was heard of the call %s counts for nothing: another follows it", effect.call)
+            _log.warning("the outcome of the call %s is dropped: another host polls it", effect.call)
             return
         if invocation is None:  # its plugin or its caller is gone, and with them the facts for its entry
-            said = error if isinstance(error, PaddockError) else CallCancelled("the call was cancelled")
-            lost = {"code": said.error_code, "message": said.message}
-            await self._database.write(lambda tx: self._effects.in_doubt.mark_and_record(tx, effect, lost))
+            reason = error if isinstance(error, PaddockError) else CallCancelled("the call was cancelled")
+            record = {"code": reason.error_code, "message": reason.message}
+            await self._database.write(lambda tx: self._effects.in_doubt.mark_and_record(tx, effect, record))
             self.waiters.complete(effect.call)
             return
         invocation.effect = effect
@@ -251,14 +250,14 @@ class OperatorPoller:
         refused = reported is not None and reported.get(NO_EFFECT) is True
         invocation.delivery = DeliveryStatus(sent=True, answered=reported is not None, refused=refused)
         invocation.finish(self._clock.monotonic(), result, error)
-        failure = error if isinstance(error, PaddockError) else told
+        failure = error if isinstance(error, PaddockError) else waiters_error
         unrecorded: StoreUnavailable | None = None
         try:
             await run_to_completion(self._effects.record_outcome(invocation, result, error))
-        except StoreUnavailable as said:
-            failure = unrecorded = said
-        except PaddockError as said:
-            failure = said
+        except StoreUnavailable as unavailable:
+            failure = unrecorded = unavailable
+        except PaddockError as final_error:
+            failure = final_error
         finally:
             self._notify_ended(invocation)
         # After a cancellation it is unknown what is recorded: those who wait then look for themselves.
@@ -320,5 +319,5 @@ def _store_poll(tx: Transaction, work: Job, effect: IdempotencyRecord, progress:
 def _reported_error(error: BaseException | None) -> Mapping[str, Any] | None:
     """Return the error that the operator itself reports. A refused poll says nothing about the work it has begun."""
     envelope: Any = error.details.get("envelope") if isinstance(error, PaddockError) else None
-    said: Any = cast("dict[str, Any]", envelope).get("error") if isinstance(envelope, dict) else None
-    return cast("dict[str, Any]", said) if isinstance(said, dict) else None
+    reported: Any = cast("dict[str, Any]", envelope).get("error") if isinstance(envelope, dict) else None
+    return cast("dict[str, Any]", reported) if isinstance(reported, dict) else None

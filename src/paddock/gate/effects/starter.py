@@ -1,16 +1,12 @@
-"""Starting calls that have an effect or need an approval: the approval, the key and `call.started` in one transaction.
-
-`DeferredCleanups` retries what has to be undone and could not be at once, or whose commit is unknown.
-"""
+"""Starts calls that have an effect or need an approval: approval, key and `call.started` in one transaction."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple, TypeAlias
 
 from paddock.approvals.consume import ApprovalMismatch
 from paddock.approvals.model import ApprovalRequestKind, ApprovedAction
@@ -24,6 +20,7 @@ from paddock.core.tasks import run_to_completion
 from paddock.gate.authorization import Authorizer, denied_error
 from paddock.gate.effects.approval_preview import approval_required_error
 from paddock.gate.effects.coordinator import EffectCoordinator
+from paddock.gate.effects.deferred_cleanups import DeferredCleanups
 from paddock.gate.effects.stored_context import dump_context
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.invocation import Invocation
@@ -31,59 +28,6 @@ from paddock.policy.decision import Ask, Deny
 from paddock.principals.people import count_approvers
 from paddock.queue.leases import NodeRun
 from paddock.store.database import Database, Transaction
-
-CleanupAction: TypeAlias = Callable[[], Awaitable[None]]
-
-_RETRY_DELAYS_S = (2.0, 15.0, 60.0)
-
-
-class _PendingCleanup(NamedTuple):
-    run: CleanupAction
-    not_before: float
-
-
-class DeferredCleanups:
-    """Retries clean-ups that the store could not take, or whose commit is unknown.
-
-    Args:
-        looks: Seconds after which a clean-up is repeated whose object may be committed late.
-    """
-
-    def __init__(self, looks: Sequence[float] = _RETRY_DELAYS_S) -> None:
-        self._retry_delays_s = looks
-        self._pending: list[_PendingCleanup] = []
-
-    async def run(self, ending: CleanupAction) -> None:
-        """Run a clean-up, or defer it where the store is unavailable. An object that is gone already is no error."""
-        try:
-            await ending()
-        except StoreUnavailable:
-            self._pending.append(_PendingCleanup(ending, 0.0))
-        except PaddockError:
-            pass
-
-    async def run_repeatedly(self, ending: CleanupAction) -> None:
-        """Run a clean-up now and a few times more: the commit of its object is unknown and may still happen."""
-        await self.run(ending)
-        now = asyncio.get_running_loop().time()
-        self._pending += [_PendingCleanup(ending, now + pause) for pause in self._retry_delays_s]
-
-    async def retry_due(self) -> None:
-        """Run the clean-ups that are due.
-
-        Raises:
-            StoreUnavailable: the store still cannot take them.
-        """
-        now = asyncio.get_running_loop().time()
-        for late in [one for one in self._pending if one.not_before <= now]:
-            try:
-                await late.run()
-            except StoreUnavailable:
-                raise
-            except PaddockError:
-                pass  # it is not there, or over
-            self._pending.remove(late)
-
 
 RecordIn = Callable[[Transaction, Invocation, Event], None]
 """Writes an event of a call into the ledger, within a transaction."""
@@ -153,35 +97,11 @@ class CallStarter:
         await run_to_completion(self._record_start(invocation, here))
 
     async def _record_start(self, invocation: Invocation, here: NodeRun | None) -> None:
-        started = invocation.started_event()
-        context, approval = invocation.context, invocation.resumed_approval
-
-        def unit(tx: Transaction) -> IdempotencyRecord | None:
-            decided = invocation.decision
-            if (
-                here is not None
-                and decided
-                and not self.authorizer.still_holds(tx, invocation.target, context, decided)
-            ):
-                raise DecisionChanged
-            if approval is not None:
-                self.approvals.consume(
-                    tx,
-                    context.tenant,
-                    approval,
-                    subject=self._approved_action(invocation),
-                    payload_hash=invocation.payload_hash,
-                    requester=context.principal.id,
-                    still_asked=isinstance(invocation.decision, Ask),
-                )
-            elif invocation.approval is not None:
-                self.approvals.require_standing(tx, context.tenant, invocation.approval)
-            effect = None if here is None else self.effects.record_start(tx, invocation, here)
-            self.record_in(tx, invocation, started)
-            return effect
-
+        context, started = invocation.context, invocation.started_event()
         try:
-            invocation.effect = await self.database.write(unit)
+            invocation.effect = await self.database.write(
+                lambda tx: self._record_start_in(tx, invocation, here, started)
+            )
             if invocation.effect is not None:
                 key, fence = invocation.effect.effect_key.key, invocation.effect.fence
                 invocation.context = replace(context, idempotency_key=key, fence=fence, call=invocation.call_id)
@@ -194,6 +114,28 @@ class CallStarter:
             if isinstance(error, StoreUnavailable) and error.error_code == OUTCOME_UNKNOWN_CODE:
                 await self._undo_start(invocation, error)
             raise
+
+    def _record_start_in(
+        self, tx: Transaction, invocation: Invocation, here: NodeRun | None, started: Event
+    ) -> IdempotencyRecord | None:
+        context, decided = invocation.context, invocation.decision
+        if here is not None and decided and not self.authorizer.still_holds(tx, invocation.target, context, decided):
+            raise DecisionChanged
+        if invocation.resumed_approval is not None:
+            self.approvals.consume(
+                tx,
+                context.tenant,
+                invocation.resumed_approval,
+                subject=self._approved_action(invocation),
+                payload_hash=invocation.payload_hash,
+                requester=context.principal.id,
+                still_asked=isinstance(decided, Ask),
+            )
+        elif invocation.approval is not None:
+            self.approvals.require_standing(tx, context.tenant, invocation.approval)
+        effect = None if here is None else self.effects.record_start(tx, invocation, here)
+        self.record_in(tx, invocation, started)
+        return effect
 
     async def _undo_start(self, invocation: Invocation, error: StoreUnavailable) -> None:
         """Undo a start whose commit is unknown. The plugin is not called: if the start was committed, the call had no
@@ -240,22 +182,8 @@ class CallStarter:
 
     async def _request_approval(self, invocation: Invocation, asked: Ask) -> NeedsApproval:
         context = invocation.context
-        four_eyes = await self.needs_another_person(context.tenant, asked)
-        request = ApprovalRequest(
-            call=invocation.call_id,
-            subject=self._approved_action(invocation),
-            kind=ApprovalRequestKind(asked.kind),
-            payload=dict(invocation.payload),
-            context=dump_context(context),
-            requester=context.principal.id,
-            for_person=context.principal.person,
-            approvers=asked.approvers,
-            quorum=asked.quorum,
-            four_eyes=four_eyes,
-            reason=asked.reason,
-            public_reason=asked.public_reason,
-            policy_version=asked.version,
-            remember=asked.remember,
+        request = self._approval_request(
+            invocation, asked, four_eyes=await self.needs_another_person(context.tenant, asked)
         )
         here = None if invocation.target.read_only else await self.effects.current_node_run()
 
@@ -285,6 +213,25 @@ class CallStarter:
             raise
         invocation.approval = approval.id
         return approval_required_error(approval, invocation.target, token=token)
+
+    def _approval_request(self, invocation: Invocation, asked: Ask, *, four_eyes: bool) -> ApprovalRequest:
+        context = invocation.context
+        return ApprovalRequest(
+            call=invocation.call_id,
+            subject=self._approved_action(invocation),
+            kind=ApprovalRequestKind(asked.kind),
+            payload=dict(invocation.payload),
+            context=dump_context(context),
+            requester=context.principal.id,
+            for_person=context.principal.person,
+            approvers=asked.approvers,
+            quorum=asked.quorum,
+            four_eyes=four_eyes,
+            reason=asked.reason,
+            public_reason=asked.public_reason,
+            policy_version=asked.version,
+            remember=asked.remember,
+        )
 
     def _approved_action(self, invocation: Invocation) -> ApprovedAction:
         target = invocation.target

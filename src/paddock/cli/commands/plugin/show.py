@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -75,6 +75,16 @@ def list_(*, kind: str | None, verbose: bool, tenant: str, as_json: bool) -> Non
             else "no plugins are installed; try: paddock plugin install DIR"
         )
         return
+    _print_table(rows, verbose=verbose)
+    for row in rows:
+        if row["repair"]:
+            print_message(f"{styled('!', 'yellow')} {row['name']}: {row['repair']}")
+            print_remedy_lines(remedy_lines("", Action.from_json(row["repair_action"])))
+        _report_unaccepted_tools(row["name"], tenant, row["waiting"])
+        _report_not_running(row, tenant)
+
+
+def _print_table(rows: Sequence[Mapping[str, Any]], *, verbose: bool) -> None:
     headings = ["NAME", "VERSION", "STATE", "PROCESS", "KIND", "TRUST", "DESCRIPTION"]
     cells = [
         [
@@ -96,12 +106,6 @@ def list_(*, kind: str | None, verbose: bool, tenant: str, as_json: bool) -> Non
                 if value := row.get(label):
                     value_text = ", ".join(cast("list[str]", value)) if isinstance(value, list) else value
                     print_result(wrap_text(f"    {label.ljust(12)} {printable(str(value_text), 300)}", 17))
-    for row in rows:
-        if row["repair"]:
-            print_message(f"{styled('!', 'yellow')} {row['name']}: {row['repair']}")
-            print_remedy_lines(remedy_lines("", Action.from_json(row["repair_action"])))
-        _report_unaccepted_tools(row["name"], tenant, row["waiting"])
-        _report_not_running(row, tenant)
 
 
 def _state_text(row: Mapping[str, Any]) -> str:
