@@ -12,12 +12,12 @@ import pytest
 from tests.definitions.listings import tool
 from tests.host.conftest import Home
 
+from fixtures.ledger_entries import list_recent
 from paddock import Config, Host, open_host
 from paddock.core.action import Action
 from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName
 from paddock.ledger.entry import LedgerEntry
-from paddock.ledger.read.entries import list_recent
 from paddock.manifest.model import Manifest
 from paddock.plugins.store.lookup import resolve_plugin
 from paddock.plugins.tool_pinning.normalize import Definition

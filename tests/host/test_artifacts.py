@@ -14,9 +14,9 @@ from tests.cage.warm.warming import is_warm
 from tests.host.conftest import Home
 from tests.runtime.stage import patiently
 
+from fixtures.ledger_entries import list_recent
 from paddock import Config, Host, open_host
 from paddock.capabilities.pipes import channel, incoming_transfer
-from paddock.ledger.read.entries import list_recent
 from paddock.plugins.manage.remove import uninstall
 from paddock.store.database import open_direct
 

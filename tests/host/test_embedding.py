@@ -11,9 +11,9 @@ import pytest
 from tests.host.conftest import SAY, Home
 from tests.runtime.stage import patiently
 
+from fixtures.ledger_entries import list_recent
 from paddock import Config, open_host
 from paddock.core.errors import CallerError, Conflict, Invalid, PaddockError, PluginError, TimedOut
-from paddock.ledger.read.entries import list_recent
 from paddock.plugins.dialects.envelope import OutputInvalid
 from paddock.runtime.protocols.embedded.plugin import EmbeddedCall
 from paddock.store.database import open_direct

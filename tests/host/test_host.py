@@ -12,10 +12,10 @@ import pytest
 from tests.host.conftest import PROGRAM, SAY, Home
 from tests.runtime.stage import patiently
 
+from fixtures.ledger_entries import list_recent
 from paddock import Config, Host, open_host
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, Invalid, NotFound, PluginError, StoreUnavailable, Unavailable
-from paddock.ledger.read.entries import list_recent
 from paddock.plugins.dialects.envelope import OutputInvalid
 from paddock.plugins.manage.enable import disable
 from paddock.plugins.manage.remove import uninstall

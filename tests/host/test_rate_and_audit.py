@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.host.conftest import Home
 
+from fixtures.ledger_entries import list_recent
 from paddock import Config, open_host
-from paddock.ledger.read.entries import list_recent
 from paddock.store.database import open_direct
 from paddock_sdk.testing import FakeHost
 

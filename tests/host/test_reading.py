@@ -14,13 +14,13 @@ from tests.mcp.playing import SERVER, site_packages
 from tests.runtime.stage import patiently
 
 from fixtures.butler import butler
+from fixtures.ledger_entries import list_recent
 from fixtures.packages import osqr, write_file, write_json
 from paddock import Config, Host, open_host
 from paddock.core.action import Action
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied, Invalid, NotFound, PluginError
 from paddock.core.ids import PrincipalId, RequestId
-from paddock.ledger.read.entries import list_recent
 from paddock.plugins.manage.enable import enable
 from paddock.runtime.calls import Question, QuestionAnswer
 from paddock.runtime.lifecycle import PluginState

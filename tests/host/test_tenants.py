@@ -11,12 +11,12 @@ import pytest
 from tests.host.conftest import Home
 from tests.runtime.stage import patiently
 
+from fixtures.ledger_entries import list_recent
 from paddock import Config, Host, open_host
 from paddock.config.local_file import set_system_value
 from paddock.core.call import Principal
 from paddock.core.errors import Conflict, NeedsConsent, NotFound
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
-from paddock.ledger.read.entries import list_recent
 from paddock.manifest.capability import parse_capability
 from paddock.plugins.manage.enable import enable, find_grant_state
 from paddock.plugins.manage.remove import uninstall

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from tests.ledger.chains import Chain, called
 
+from fixtures.ledger_entries import list_recent
 from paddock.core.errors import NotFound
 from paddock.core.events.approvals import ApprovalConsumed, ApprovalEnded
 from paddock.core.events.plugin_runtime import PluginStdoutNoise
 from paddock.ledger.erase import to_ranges
-from paddock.ledger.read.entries import EntryFilter, list_entries, list_recent
+from paddock.ledger.read.entries import EntryFilter, list_entries
 from paddock.store import sqlite
 from paddock.store.database import open_database, open_direct
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from tests.ledger.chains import RANDOM, called, drafts
 
+from fixtures.ledger_entries import list_recent
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.events.calls import CallEnded, CallStarted
 from paddock.core.events.event import field_names
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginHookReturned, PluginKilled
 from paddock.ledger.entry import LedgerEntry
-from paddock.ledger.read.entries import ALL_ENTRIES, EntryFilter, find_entries, list_entries, list_recent
+from paddock.ledger.read.entries import ALL_ENTRIES, EntryFilter, find_entries, list_entries
 from paddock.ledger.write.append import TransactionLedger, append_entries
 from paddock.store.database import DirectDatabase, Transaction, open_direct
 

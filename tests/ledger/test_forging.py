@@ -9,6 +9,7 @@ import orjson
 import pytest
 from tests.ledger.chains import Chain, new_chain
 
+from fixtures.ledger_entries import list_recent
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, HostError, PaddockError
 from paddock.ledger.chain.startup_check import verify_since_checkpoint
@@ -20,7 +21,6 @@ from paddock.ledger.read.entries import (
     list_ended_calls,
     list_entries,
     list_names,
-    list_recent,
     list_types,
 )
 from paddock.store.database import Transaction, open_database, open_direct

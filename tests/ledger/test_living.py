@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 from tests.ledger.chains import Chain, called
 
+from fixtures.ledger_entries import list_recent
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import Tenant
 from paddock.ledger.chain.checkpoint import checkpoint_file
 from paddock.ledger.chain.checkpointer import Checkpointer
 from paddock.ledger.chain.signing_key import private_key_file
-from paddock.ledger.read.entries import list_recent, list_tenants
+from paddock.ledger.read.entries import list_tenants
 from paddock.ledger.write import lifespan
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.store.database import open_database, open_direct
@@ -101,7 +102,7 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import StoreUnavailable
 from paddock.core.events.plugin_runtime import PluginMethodCalled
 from paddock.ledger.write import writer as module
-from paddock.ledger.read.entries import list_recent
+from paddock.ledger.read.entries import list_entries
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.ledger.chain.verify import verify_ledger
 from paddock.store.database import open_database, open_direct
@@ -118,7 +119,7 @@ async def written(writer, number):
 def look(address, state):
     with open_direct(address) as database:
         (finding,) = verify_ledger(database, state, tenant="default")
-        return [finding.verdict, finding.rows, len(database.read(list_recent))]
+        return [finding.verdict, finding.rows, len(database.read(lambda tx: list_entries(tx, limit=100)))]
 
 async def main(address, state):
     async with open_database(address) as database:

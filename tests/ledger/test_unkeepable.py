@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.ledger.chains import RANDOM, Chain, called, drafts
 
+from fixtures.ledger_entries import list_recent
 from paddock.core.clock import SystemClock
 from paddock.core.events.index import PluginAudited
 from paddock.core.events.plugin_runtime import PluginKilled
-from paddock.ledger.read.entries import list_recent
 from paddock.ledger.write.append import TransactionLedger, append_entries
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.store.database import Transaction, open_database, open_direct

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
+from fixtures.ledger_entries import list_recent
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import StoreUnavailable
 from paddock.core.events.event import Event
 from paddock.core.events.plugin_runtime import PluginMethodCalled
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.ledger.read.entries import list_recent
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.ledger.write.writer import HARD_LIMIT_ENTRIES, SOFT_LIMIT_ENTRIES, LedgerWriter
 from paddock.store.database import Database, Transaction, open_database

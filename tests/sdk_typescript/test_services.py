@@ -18,9 +18,9 @@ from tests.host.test_web_services import UNASKED
 from tests.runtime.stage import patiently
 from tests.sdk_typescript.node import BUILT_SDK, needs_node
 
+from fixtures.ledger_entries import list_recent
 from paddock import Config, open_host
 from paddock.core.errors import Conflict, PluginError
-from paddock.ledger.read.entries import list_recent
 from paddock.plugins.manage.enable import enable
 from paddock.store.database import open_direct
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tests.host.conftest import Home
 
+from fixtures.ledger_entries import list_recent
 from paddock import Config, open_host
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.ledger.read.entries import list_recent
 from paddock.secrets.wrapping_keys import build_wrapping_keys
 from paddock.store.database import open_direct
 

@@ -108,18 +108,6 @@ def list_entries(
     ]
 
 
-def list_recent(
-    tx: Transaction,
-    *,
-    event_type: str | None = None,
-    plugin: str | None = None,
-    tenant: str = DEFAULT_TENANT,
-    limit: int = 100,
-) -> list[LedgerEntry]:
-    """Return the latest entries, newest first."""
-    return list_entries(tx, tenant, EntryFilter(type=event_type, plugin=plugin), limit=limit)
-
-
 def find_entries(tx: Transaction, entry_or_call_id: str, tenant: str = DEFAULT_TENANT) -> list[LedgerEntry]:
     """Return the entry with this id, or all entries of the call or request with this id, in order."""
     rows = _select_rows(tx, f"{_SELECT} AND id = ?", (tenant, entry_or_call_id))
