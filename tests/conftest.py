@@ -9,7 +9,7 @@ import signal
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["promises.plugin", "fixtures.databases", "fixtures.side_by_side", "pytester"]
+pytest_plugins = ["promises.plugin", "fixtures.databases", "fixtures.early_tests", "pytester"]
 
 # Ten thousand tests stay in memory until the end. Without this their collection takes half as long again, and every
 # search for garbage looks through all of them.
