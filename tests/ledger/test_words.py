@@ -98,3 +98,4 @@ def test_times_and_sizes_are_told_as_people_say_them() -> None:
     ]  # fmt: skip
     assert [size_text(one) for one in (1, 2, 2_048, 3_565_158)] == ["1 byte", "2 bytes", "2.0 kB", "3.4 MB"]
     assert EntryValues({"until": "2030-01-31T08:00:12"})["until~minute"] == "2030-01-31 08:00"
+    assert [EntryValues({"n": one})["n~row"] for one in (1, 1_234_567)] == ["1 row", "1,234,567 rows"]

@@ -25,6 +25,7 @@ from paddock.console.text.principal_text import (
     principal_name,
     requester_name,
 )
+from paddock.core.printable import count_text
 
 KEY_LABELS: Final = "key_labels"
 """The template value with the labels of API keys by principal, for pages that name callers."""
@@ -59,7 +60,7 @@ def _environment() -> Environment:
         "moment": time_element,
         "pretty": pretty_json,
         "visible": mark_invisible,
-        "counted": pluralize,
+        "counted": count_text,
         "mood": call_severity,
     }
     filters |= {
@@ -108,21 +109,16 @@ def relative_time(timestamp: str, now: datetime | None = None) -> str:
     in_future, seconds = seconds < 0, abs(seconds)
     for unit_s, unit in _TIME_UNITS:
         if seconds >= unit_s:
-            text = pluralize(int(seconds // unit_s), unit)
+            text = count_text(int(seconds // unit_s), unit)
             break
     else:
-        text = "a moment" if seconds < 10 else pluralize(int(seconds), "second")
+        text = "a moment" if seconds < 10 else count_text(int(seconds), "second")
     return f"in {text}" if in_future else f"{text} ago"
 
 
 def call_severity(status: str) -> str:
     """Return the severity class of a call status."""
     return _CALL_SEVERITIES.get(status, "bad")
-
-
-def pluralize(count: int, word: str, words: str = "") -> str:
-    """Return a count with its noun: `3 plugins`, `1 plugin`; `words` is an irregular plural."""
-    return f"{count:,} {word if count == 1 else words or word + 's'}"
 
 
 def pretty_json(value: Any) -> Markup:

@@ -1,4 +1,4 @@
-"""Makes untrusted text safe to show on a terminal or in a log line."""
+"""Texts for people: untrusted text made safe to show on a terminal or in a log line, and counts with their nouns."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def printable(text: str, max_chars: int = 160) -> str:
         for character in shortened
     )
     return escaped if len(escaped) <= max_chars else escaped[: max_chars - 1] + "…"
+
+
+def count_text(number: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun: `1 tool`, `1,204 tools`. `plural` is for nouns that do not end in `s` then."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

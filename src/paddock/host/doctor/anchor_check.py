@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.core.errors import PaddockError
+from paddock.core.printable import count_text
 from paddock.host.doctor.check import Check, CheckStatus
 from paddock.net.anchor_address import parse_anchor_address
 
@@ -53,6 +54,5 @@ def _age_text(age: timedelta) -> str:
     seconds = max(0, int(age.total_seconds()))
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
-            count = seconds // size
-            return f"{count} {unit}{'' if count == 1 else 's'}"
-    return f"{seconds} second{'' if seconds == 1 else 's'}"
+            return count_text(seconds // size, unit)
+    return count_text(seconds, "second")

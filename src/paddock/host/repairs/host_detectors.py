@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from paddock.core.ids import DEFAULT_TENANT
+from paddock.core.printable import count_text
 from paddock.host.repairs.facts import ApiKeyFacts, HostProblem, RepairFacts, WebhookFacts
 from paddock.host.repairs.repair import Repair, RepairButton, RepairCommand, RepairLink, RepairOption, Severity
 
@@ -140,7 +141,7 @@ def detect_unknown_outcomes(facts: RepairFacts) -> Iterable[Repair]:
     """Detect effects in doubt that wait for a person: the host recovers all others itself."""
     waiting = facts.unknown_outcomes.waiting
     if waiting:
-        calls = "1 call" if waiting == 1 else f"{waiting:,} calls"
+        calls = count_text(waiting, "call")
         yield Repair(
             "effect.in_doubt",
             "",
@@ -194,7 +195,7 @@ def detect_failing_webhooks(facts: RepairFacts) -> Iterable[Repair]:
                 (RepairButton("webhook.test", "Send a test"), _WEBHOOKS_LINK),
             )
         if hook.dead:
-            events = "1 event" if hook.dead == 1 else f"{hook.dead:,} events"
+            events = count_text(hook.dead, "event")
             yield Repair(
                 "webhook.dead_letters",
                 hook.id,

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from paddock.core.errors import Modified
 from paddock.core.ids import Tenant
+from paddock.core.printable import count_text
 from paddock.host.repairs.facts import MissingSecret, PluginFacts, RepairFacts
 from paddock.host.repairs.repair import Repair, RepairButton, RepairLink, Severity
 
@@ -148,7 +149,7 @@ def detect_missing_secrets(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Rep
 
 def detect_waiting_definitions(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
     if plugin.waiting and plugin.state not in (_MODIFIED, _VERSION_MISSING):
-        amount = "1 definition" if plugin.waiting == 1 else f"{plugin.waiting:,} definitions"
+        amount = count_text(plugin.waiting, "definition")
         yield Repair(
             "plugin.definitions",
             plugin.name,

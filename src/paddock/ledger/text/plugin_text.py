@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from paddock.ledger.text.sentence_template import EntryValues, SentenceTemplate, count_text, size_text
+from paddock.core.printable import count_text
+from paddock.ledger.text.sentence_template import EntryValues, SentenceTemplate, size_text
 
 _DEFINITION_STATUS_TEXT: Final = {
     "accepted": "it was accepted",
@@ -199,7 +200,7 @@ def _denied(values: EntryValues) -> str:
 def _withheld(values: EntryValues) -> str:
     address = f"{values['host']}{values.text_if_present('port', ':{}')}"
     times = values.number("times")
-    repeats = f" ({count_text(times, 'time')})" if times > 1 else ""
+    repeats = f" ({count_text(int(times), 'time')})" if times > 1 else ""
     return f"{values['name']} was kept from reaching {address}{repeats}: {values['reason']}"
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
+from paddock.core.printable import count_text
+
 UNKNOWN_PERSON: Final = "somebody"  # erased, or never known
 _PERSON_FIELDS: Final = frozenset(
     """
@@ -43,7 +45,7 @@ class EntryValues(Mapping[str, str]):
             return str(self.fields.get(field) or "some time")[:16].replace("T", " ")
         if read_as:
             number = self.number(field)
-            return _FORMATTERS[read_as](number) if read_as in _FORMATTERS else count_text(number, read_as)
+            return _FORMATTERS[read_as](number) if read_as in _FORMATTERS else count_text(int(number), read_as)
         if field not in _PERSON_FIELDS:
             return value_text(self.fields.get(field), "something")
         name = value_text(self.fields.get(field), UNKNOWN_PERSON)
@@ -114,11 +116,6 @@ def truncate_text(text: str) -> str:
     return text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 1] + "…"
 
 
-def count_text(number: float, noun: str) -> str:
-    """Return a count with its noun: `3 tools`, `1 tool`."""
-    return f"{number:,g} {noun}{'' if number == 1 else 's'}"
-
-
 def duration_text(milliseconds: float) -> str:
     """Return a duration: `12 ms`, `3.4 s`, `5 min 10 s`, `2 h 5 min`."""
     if milliseconds < 1_000:
@@ -138,7 +135,7 @@ def size_text(number: float) -> str:
     for size, unit in _SIZE_UNITS:
         if number >= size:
             return f"{number / size:.1f} {unit}"
-    return count_text(number, "byte")
+    return count_text(int(number), "byte")
 
 
 _FORMATTERS: Final[Mapping[str, Callable[[float], str]]] = {"took": duration_text, "size": size_text}

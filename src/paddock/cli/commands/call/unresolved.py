@@ -12,7 +12,7 @@ from paddock.cli.commands.call import resolve
 from paddock.cli.commands.call.resolve import print_call_values, unresolved_call_argument
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
-from paddock.core.printable import printable
+from paddock.core.printable import count_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,7 +109,7 @@ def _recovery_text(search: Mapping[str, Any] | None) -> str:
         return "Paddock no longer tries; a daemon tries once more when it starts"
     attempts = "not tried yet"
     if search["tries"]:
-        attempts = f"tried {search['tries']} {'time' if search['tries'] == 1 else 'times'}"
+        attempts = f"tried {count_text(search['tries'], 'time')}"
         attempts += f", the last time: {search['last_error']}" if search["last_error"] else ""
     when = "somebody is at it now" if search["now"] else f"due at {search['next_at'][:19]} UTC"
     return f"{attempts}; {when}"

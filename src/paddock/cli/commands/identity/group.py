@@ -12,6 +12,7 @@ from paddock.cli.client.identity_client import open_identity_client, person_path
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import format_table, print_facts, print_json, print_message, print_result, report_change
+from paddock.core.printable import count_text
 
 app = PaddockGroup("group", help="Manage groups of people. Policy rules refer to them.")
 
@@ -99,7 +100,7 @@ def remove(name: str, *, tenant: str, yes: bool, as_json: bool) -> None:
     path = _group_path(name, tenant)
     with open_identity_client(tenant) as client:
         count = len(client.get(path)["members"])
-        members = "1 member" if count == 1 else f"{count} members"
+        members = count_text(count, "member")
         retype = f"paddock group remove {name}{tenant_option(tenant)}"
         confirm(f"Remove the group {name} of {members}?", yes=yes, retype=retype)
         removal = client.delete(path)

@@ -9,6 +9,7 @@ from paddock.cli.client.api_client import named_path, path_segment
 from paddock.cli.client.identity_client import open_identity_client
 from paddock.cli.command import PaddockGroup
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, report_change
+from paddock.core.printable import count_text
 
 app = PaddockGroup("session", help="List and end console sessions.")
 
@@ -51,5 +52,5 @@ def remove(who: str, *, tenant: str, as_json: bool) -> None:
             ended = client.post("/sessions/end", {"person": who})["ended"]
         else:
             raise unknown_person_error(tenant, who)
-    count = "1 session" if len(ended) == 1 else f"{len(ended)} sessions"
+    count = count_text(len(ended), "session")
     report_change(as_json, f"ended {count}", tenant=tenant, ended=ended)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output.report import print_message, print_result, styled
 from paddock.core.errors import NotFound, PaddockError
-from paddock.core.printable import printable
+from paddock.core.printable import count_text, printable
 from paddock.ledger.chain.verifier import EXIT_CODES, ChainFinding, ChainVerdict
 
 if TYPE_CHECKING:
@@ -113,23 +113,19 @@ def print_findings(findings: Sequence[ChainFinding], unsigned: Mapping[str, Any]
         position = f" at row {finding.seq:,}" if finding.seq is not None else ""
         name = f" ({finding.id})" if finding.id else ""
         detail = f": {printable(finding.what, 400)}" if finding.what else ""
-        counts = f"{_count_text(finding.rows, 'row')}, {_count_text(finding.checkpoints, 'checkpoint')}"
+        counts = f"{count_text(finding.rows, 'row')}, {count_text(finding.checkpoints, 'checkpoint')}"
         prefix = f"{styled(mark, style, stream=sys.stdout)} {printable(finding.tenant)}: {finding.verdict}"
         print_result(f"{prefix}{position}{printable(name)}{detail} ({counts})")
         if finding.verdict == "sound" and finding.erased:
-            print_result(f"  what {_count_text(finding.erased, 'row')} said of people was erased, as the ledger tells")
+            print_result(f"  what {count_text(finding.erased, 'row')} said of people was erased, as the ledger tells")
         if finding.verdict == "sound" and finding.unsigned:
             verb = "is" if finding.unsigned == 1 else "are"
-            print_result(f"  {_count_text(finding.unsigned, 'row')} {verb} not covered by a checkpoint yet")
+            print_result(f"  {count_text(finding.unsigned, 'row')} {verb} not covered by a checkpoint yet")
         if len(finding.keys) > 1:
             print_result(f"  signed with {len(finding.keys)} keys, one after the other: {', '.join(finding.keys)}")
     if unsigned is not None:
         hint = f"; {unsigned['hint']}" if unsigned.get("hint") else ""
         print_message(f"{styled('!', 'yellow')} {printable(unsigned['message'], 400)}{printable(hint, 400)}")
-
-
-def _count_text(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _print_bar(tenant: str, done: int, total: int) -> None:

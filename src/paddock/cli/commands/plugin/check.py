@@ -13,6 +13,7 @@ from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.output.report import print_json, print_message, print_problems, print_result, styled
 from paddock.core.errors import Problem
+from paddock.core.printable import count_text
 
 if TYPE_CHECKING:
     from paddock.core.errors import PaddockError
@@ -69,8 +70,7 @@ def _exit_with_error(error: Any, as_json: bool) -> Exception:
 
 
 def _plugin_title(result: ManifestResult) -> str:
-    count = len(result.errors)
-    return f"{result.file} has {count} mistake{'' if count == 1 else 's'}"
+    return f"{result.file} has {count_text(len(result.errors), 'mistake')}"
 
 
 def read_source(source: Path) -> ManifestResult:

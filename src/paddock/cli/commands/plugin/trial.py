@@ -12,7 +12,7 @@ import click
 from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.output.report import is_interactive, print_json, print_message, styled
-from paddock.core.printable import printable
+from paddock.core.printable import count_text, printable
 
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
@@ -166,8 +166,7 @@ def _print_result(trial: Trial) -> None:
         if one["hint"]:
             print_message(f"      {printable(one['hint'], 400)}")
     if trial["answers"]:
-        count = "1 tool" if trial["tools"] == 1 else f"{trial['tools']} tools"
-        print_message(f"{styled('✓', 'green')} {trial['name']} answers, {count}")
+        print_message(f"{styled('✓', 'green')} {trial['name']} answers, {count_text(trial['tools'], 'tool')}")
 
 
 def _no_answer_error(trial: Trial) -> PaddockError:

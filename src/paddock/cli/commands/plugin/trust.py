@@ -20,7 +20,7 @@ from paddock.cli.output.report import (
     styled,
     wrap_text,
 )
-from paddock.core.printable import printable
+from paddock.core.printable import count_text, printable
 
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
@@ -113,20 +113,17 @@ def _confirm(recorded: Mapping[str, Any], tools: Sequence[str], word: str, tenan
     for name in names:
         print_message(f"  • {printable(name, 200)}: {does.get(name, 'is not offered')}")
     command = f"paddock plugin trust {shlex.join([plugin, *tools])} --{word}{tenant_option(tenant)}"
+    count = count_text(len(names), "tool")
     question = (
         _read_marks_question(names)
         if word == "reads"
-        else f"Treat errors of {_count(names)} of {plugin} as not done? A second attempt is made without asking"
+        else f"Treat errors of {count} of {plugin} as not done? A second attempt is made without asking"
     )
     confirm(question, yes=yes, retype=command, details={"plugin": plugin, "word": word, "tools": names})
 
 
 def _read_marks_question(names: Sequence[str]) -> str:
-    return f"Trust its own read-only marks: {_count(names)}? Calls of them need no confirmation"
-
-
-def _count(names: Sequence[str]) -> str:
-    return "1 tool" if len(names) == 1 else f"{len(names)} tools"
+    return f"Trust its own read-only marks: {count_text(len(names), 'tool')}? Calls of them need no confirmation"
 
 
 def _report_change(changed: Mapping[str, Any]) -> None:
@@ -134,10 +131,8 @@ def _report_change(changed: Mapping[str, Any]) -> None:
     if not tools:
         print_message(f"nothing changed for {plugin}")
         return
-    verb = "takes" if changed["trusted"] else "no longer takes"
-    print_message(
-        f"{styled('✓', 'green')} Paddock {verb} the word of {plugin} {changed['version']} for {_count(tools)}"
-    )
+    verb, count = "takes" if changed["trusted"] else "no longer takes", count_text(len(tools), "tool")
+    print_message(f"{styled('✓', 'green')} Paddock {verb} the word of {plugin} {changed['version']} for {count}")
     for tool in tools:
         print_message(f"  • {printable(tool, 200)}: {_WORD_TEXTS[changed['word']]}")
 
@@ -164,7 +159,7 @@ def print_untrusted_marks(plugin: str, names: Sequence[str], tenant: str) -> Non
     """Say that tools claim to only read, and how to take their word for it."""
     verb, pronoun = ("says it only reads", "its") if len(names) == 1 else ("say they only read", "their")
     shown = ", ".join(printable(name) for name in names[:MAX_NAMES]) + (", …" if len(names) > MAX_NAMES else "")
-    print_message(wrap_text(f"{_count(names)} {verb} (unverified): {shown}", 2))
+    print_message(wrap_text(f"{count_text(len(names), 'tool')} {verb} (unverified): {shown}", 2))
     print_message(
         f"  {styled('→', 'dim')} to take {pronoun} word for it: paddock plugin trust {plugin} --reads"
         f"{tenant_option(tenant)}"

@@ -12,12 +12,13 @@ from starlette.responses import Response
 
 from paddock.console.page import Page, is_operator, render_page
 from paddock.console.pages.home.repairs import build_repair_view
-from paddock.console.templates import KEY_LABELS, HtmlFragment, pluralize, render_fragment
+from paddock.console.templates import KEY_LABELS, HtmlFragment, render_fragment
 from paddock.console.text.call_text import call_status_text
 from paddock.console.text.plugin_text import PluginSummary, summarize_plugin
 from paddock.core.call import CallContext
 from paddock.core.errors import PaddockError
 from paddock.core.ids import Tenant
+from paddock.core.printable import count_text
 from paddock.gate.calls.handle import CallHandle, CallSummaryJson
 from paddock.host.host import Host
 from paddock.host.repairs.repair import Severity
@@ -175,11 +176,11 @@ def _summary_line(plugins: Sequence[PluginSummary], calls: int, operates: bool) 
     if not plugins:
         return ""
     running = sum(plugin.mood == "good" for plugin in plugins)
-    parts = [pluralize(len(plugins), "plugin") + ("" if operates else " you can use")]
+    parts = [count_text(len(plugins), "plugin") + ("" if operates else " you can use")]
     if operates:
         parts[0] += f", {running:,} running"
     if calls:
-        parts.append(f"{pluralize(calls, 'call')} under way")
+        parts.append(f"{count_text(calls, 'call')} under way")
     return " · ".join(parts)
 
 

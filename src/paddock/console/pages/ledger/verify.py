@@ -15,6 +15,7 @@ from paddock.console.page import Page, render_page
 from paddock.console.templates import HtmlFragment, StreamEnd, render_fragment
 from paddock.core.errors import HostError
 from paddock.core.ids import Tenant
+from paddock.core.printable import count_text
 from paddock.host.host import Host
 from paddock.host.ledger.verification import Verification
 from paddock.ledger.chain.verifier import ChainFinding, ChainVerdict
@@ -124,7 +125,7 @@ def _notes(finding: ChainFinding) -> list[str]:
             f"{_entry_count_text(finding.rows)} were checked. Nothing is signed yet, so only the chain itself tells."
         ]
     else:
-        checkpoints = f"{finding.checkpoints:,} checkpoint{'' if finding.checkpoints == 1 else 's'}"
+        checkpoints = count_text(finding.checkpoints, "checkpoint")
         notes = [f"{_entry_count_text(finding.rows)} and {checkpoints} were checked."]
     if finding.unsigned and finding.checkpoints:
         verb = "is" if finding.unsigned == 1 else "are"
@@ -139,7 +140,7 @@ def _notes(finding: ChainFinding) -> list[str]:
 
 
 def _entry_count_text(number: int) -> str:
-    return f"{number:,} {'entry' if number == 1 else 'entries'}"
+    return count_text(number, "entry", "entries")
 
 
 def _verification_values(verification: Verification | None) -> dict[str, Any]:

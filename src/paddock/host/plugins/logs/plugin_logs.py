@@ -26,7 +26,7 @@ from paddock.core.events.capabilities import PluginCapabilityDenied, PluginDenia
 from paddock.core.events.event import Event, EventSink
 from paddock.core.events.plugin_runtime import PluginStorageDenied
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.core.printable import printable
+from paddock.core.printable import count_text, printable
 from paddock.host.plugins.logs.log_files import LogFiles, LogLineJson, log_name, read_last_lines
 from paddock.host.plugins.pubsub import PubSub, Subscription
 
@@ -160,7 +160,7 @@ class PluginLogs:
     def _loss_line(self, count: int) -> list[bytes]:
         if not count:
             return []
-        amount = "1 line" if count == 1 else f"{count} lines"
+        amount = count_text(count, "line")
         message = f"[paddock] {amount} lost here: the disk did not take them in time"
         return [_encode_line({"at": self._clock.now().isoformat(), "line": message})]
 
