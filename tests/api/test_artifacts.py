@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,11 @@ def test_an_artifact_is_downloaded_whole_and_in_part(served: Daemon) -> None:
     assert served.ask("GET", "/artifacts/passwd").status == 404
 
 
+def recipients(paddock: Paddock) -> set[str]:
+    with closing(sqlite3.connect(paddock.home / "data" / "paddock.db")) as database:
+        return {principal for (principal,) in database.execute("SELECT principal FROM artifact_recipients")}
+
+
 MAKING_IS_FOR_MAKERS = """
 @id("only-makers-make") @text("Only makers make these.")
 forbid (principal, action in Action::"anyCall", resource == Callable::"maker.make")
@@ -101,6 +108,10 @@ def test_an_artifact_is_for_who_may_call_what_made_it_or_was_given_it_and_unknow
             answer.body.pop("error_id", None)
         assert (forbidden.status, forbidden.body) == (unknown.status, unknown.body)
         assert download(started, digest)[0] == 200, "the operator sees all"
+
+        assert "user:cleo" in recipients(paddock)
+        paddock.quickly("user", "remove", "cleo", "--yes")
+        assert "user:cleo" not in recipients(paddock), "somebody else of that name would get it"
 
 
 @pytest.mark.parametrize(

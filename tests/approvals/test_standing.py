@@ -19,7 +19,7 @@ CONFIRMED = ApprovalRequestKind.CONFIRMATION
 
 async def standing(office: Office, lasting: RememberChoice | None = None, **other: Any) -> StandingApproval:
     approval = await office.asked(CONFIRMED, **other)
-    await office.desk.approve("default", approval.id, BOB, remember=lasting)
+    await office.desk.approve("default", approval.id, BOB, comment="this one", remember=lasting)
     (one,) = await office.desk.list_standing("default")
     return one
 
@@ -92,6 +92,7 @@ async def test_what_waits_already_and_is_covered_is_answered_with_it(office: Off
     assert [(each.state, each.answers[0].by, each.answers[0].standing) for each in found] == [
         (ApprovalState.APPROVED, "user:bob", one.id)
     ] * 2
+    assert [each.answers[0].comment for each in found] == ["", ""], "what was said of one call was not said of these"
     assert {each.id for each in await office.desk.list_answered_by("default", one.id)} == {each.id for each in covered}
     answers = [event for event in office.heard.events if isinstance(event, ApprovalAnswered)]
     assert {(event.approval, event.standing) for event in answers} == {

@@ -12,6 +12,10 @@ import yaml
 from tests.authoring.workbench import edit, made
 
 from fixtures.commands import Paddock
+from paddock.authoring.declarations.compare import Comparison, compare_declarations
+from paddock.authoring.declarations.description import DescribedCallable, ProgramDescription
+from paddock.core.ids import PluginName
+from paddock.manifest.model import CallableForm, CallableSpec, Dialect, Manifest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SECOND_TOOL = '''
@@ -51,10 +55,12 @@ def test_sync_writes_what_the_types_say_and_leaves_the_rest_as_its_author_wrote_
     edit(folder / "main.py", '"minLength": 1', '"minLength": 2')
     edit(folder / "main.py", '"0.1.0"', '"0.2.0"')
     before = (folder / "paddock.yaml").read_text()
+    (folder / "paddock.yaml").chmod(0o640)
 
     said = paddock.quickly("plugin", "sync", folder)
 
     after = (folder / "paddock.yaml").read_text()
+    assert (folder / "paddock.yaml").stat().st_mode & 0o777 == 0o640
     assert said.out.splitlines() == ["  ~ version 0.1.0 → 0.2.0", "  ~ tools.greet: input_schema", "  + tools.shout"]
     assert "shout declares no effects, so people are asked before it runs" in said.err
     assert [line for line in before.splitlines() if line not in after.splitlines()] == [
@@ -92,6 +98,37 @@ def test_check_names_every_difference_and_the_command_that_removes_them(paddock:
         "tools[1].input_schema.properties.name.maxLength: is missing, and the program says 9",
     ]
     assert f"→ paddock plugin sync {folder}" in paddock.quickly("plugin", "check", folder, code=6).err
+
+
+def compared(written: dict[str, Any], stated: dict[str, Any], name: str = "greeter") -> Comparison:
+    """A manifest whose tool has one schema, and a program whose tool has another."""
+    spec = CallableSpec("greet", CallableForm.TOOL, "Greet.", input_schema=written)
+    manifest = Manifest(PluginName("greeter"), "1.0.0", Dialect.NATIVE, callables=(spec,))
+    program = ProgramDescription(name, "1.0.0", (DescribedCallable("tools", "greet", "Greet.", stated),))
+    return compare_declarations(manifest, program, lambda schema: schema)
+
+
+@pytest.mark.parametrize(
+    ("written", "stated", "same"),
+    [
+        ({"required": ["a", "b"]}, {"required": ["b", "a"]}, True),
+        ({"properties": {"a": {"enum": [1, "x"]}}}, {"properties": {"a": {"enum": ["x", 1]}}}, True),
+        ({"type": ["string", "null"]}, {"type": ["null", "string"]}, True),
+        ({"prefixItems": [{"type": "string"}, {}]}, {"prefixItems": [{}, {"type": "string"}]}, False),
+        ({"default": 1}, {"default": True}, False),
+        ({"examples": ["a", "b"]}, {"examples": ["b", "a"]}, False),
+    ],
+)
+def test_only_what_means_the_same_counts_as_the_same(
+    written: dict[str, Any], stated: dict[str, Any], same: bool
+) -> None:
+    assert (not compared(written, stated).problems) is same
+
+
+def test_a_program_of_another_name_is_not_written_into_the_manifest() -> None:
+    found = compared({}, {}, "other")
+    assert [(problem.path, problem.code) for problem in found.refusals] == [("name", "sync.name")]
+    assert [problem.code for problem in found.problems] == ["sync.name"]
 
 
 @needs_node

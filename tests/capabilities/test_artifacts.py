@@ -117,7 +117,8 @@ async def test_a_plugin_reads_its_own_and_what_its_calls_payload_names_and_nothi
         refused = await stage.refused(another, "artifacts.get", uri=uri, inline=True)
         assert refused.error_code == "artifacts.unknown", "it was handed to ann, for what she passes on"
     elsewhere = replace(plugin("reader", tenant="elsewhere"), artifact_digests=handed.artifact_digests)
-    assert (await stage.refused(elsewhere, "artifacts.get", uri=uri, inline=True)).error_code == "artifacts.unknown"
+    for asking in (elsewhere, replace(elsewhere, call=context_of("ann"))):
+        assert (await stage.refused(asking, "artifacts.get", uri=uri, inline=True)).error_code == "artifacts.unknown"
     # To be handed one is not to have it.
     assert await stage.ask(handed, "artifacts.delete", uri=uri) == {"deleted": False}
     assert await got(stage, plugin("maker"), uri) == NOTE
@@ -132,6 +133,32 @@ async def test_what_a_callable_made_is_read_by_who_may_call_it(stage: Stage) -> 
             await stage.ask(plugin("maker"), "artifacts.delete", uri=uri)
         refused = await stage.refused(reading, "artifacts.get", uri=uri, inline=True)
         assert refused.error_code == "artifacts.unknown", callable_name
+
+
+async def test_what_a_key_is_handed_is_for_its_owner_too(stage: Stage) -> None:
+    uri = (await put(stage, plugin("maker"), NOTE))["uri"]
+    key = Principal(PrincipalId("key:k1"), kind="key", owner=PrincipalId("user:ann"))
+    await stage.artifacts.access.hand_over("maker", CallContext(key, RequestId("req_1")), {}, {"made": uri})
+    assert await got(stage, called_by("ann", plugin("reader"), uri), uri) == NOTE
+
+
+@pytest.mark.parametrize("way", ["deleted", "uninstalled"])
+async def test_who_could_read_what_is_gone_does_not_read_what_is_stored_later(stage: Stage, way: str) -> None:
+    """The bytes are the same, so the address is: low-entropy content would be confirmed by it."""
+    reading, uri = plugin("reader"), uri_of(NOTE)
+    await put(stage, plugin("maker", callable=FOR_ALL), NOTE)
+    await stage.artifacts.access.hand_over("maker", context_of("ann"), {}, {"made": uri})
+    for person in ("ann", "bob"):
+        assert await got(stage, called_by(person, reading, uri), uri) == NOTE
+    if way == "deleted":
+        await stage.ask(plugin("maker"), "artifacts.delete", uri=uri)
+    else:
+        await stage.artifacts.forget("maker")
+
+    await put(stage, plugin("maker", callable="for_few"), NOTE)
+    for person in ("ann", "bob"):
+        refused = await stage.refused(called_by(person, reading, uri), "artifacts.get", uri=uri, inline=True)
+        assert refused.error_code == "artifacts.unknown", person
 
 
 async def test_a_plugin_hands_over_nothing_that_is_not_its_own(stage: Stage) -> None:

@@ -19,6 +19,8 @@ forbid (principal, action in Action::"anyCall", resource == Callable::"mail.look
 forbid (principal, action in Action::"anyCall", resource == Callable::"mail.odd") when { context.dry_run };
 @id("no-letters-to-bob") @text("Guests send nothing.")
 forbid (principal in Role::"guest", action in Action::"anyCall", resource == Callable::"mail.send");
+@id("audited") @text("The audit of March is on.") @public_text("Not now.")
+forbid (principal in Role::"guest", action in Action::"anyCall", resource == Callable::"mail.look");
 """
 
 
@@ -78,6 +80,8 @@ def test_a_dry_run_says_what_would_happen_and_runs_nothing(served: Daemon) -> No
     paddock.quickly("user", "add", "gwen", "--role", "guest")
     denied = tried("mail.send", "-p", '{"to": "bob"}', "--as", "user:gwen", code=5)
     assert (denied["would"], denied["policies"]) == ("be_denied", ["no-letters-to-bob"])
+    quiet = tried("mail.look", "--as", "user:gwen", code=5)
+    assert (quiet["would"], quiet["reason"], quiet["policies"]) == ("be_denied", "Not now.", []), "the rest is withheld"
     text = paddock.quickly("call", "mail.send", "-p", '{"to": "bob"}', "--dry-run").out
     assert "mail.send 1.0.0 would wait for a person. Nothing ran." in text
 

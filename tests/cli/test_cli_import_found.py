@@ -188,6 +188,38 @@ def test_undo_keeps_what_a_client_wrote_meanwhile_and_refuses_where_its_servers_
     assert json.loads(desktop.read_text())["mcpServers"] == {"weather": WEATHER}
 
 
+def test_what_was_replaced_twice_is_put_back_newest_first_and_nothing_behind_one_that_cannot_be(
+    paddock: Paddock, clients: Path
+) -> None:
+    desktop = clients / ".config/Claude/claude_desktop_config.json"
+    before = json.loads(desktop.read_text())
+
+    def with_server(name: str) -> None:
+        settings = json.loads(desktop.read_text())
+        write_json(desktop, settings | {"mcpServers": settings["mcpServers"] | {name: {"command": name}}})
+
+    def without_server(name: str) -> None:
+        settings = json.loads(desktop.read_text())
+        del settings["mcpServers"][name]
+        write_json(desktop, settings)
+
+    def undone(code: int = 1) -> list[str]:
+        told = paddock.quickly("import", desktop, "--undo", "--json", code=code).json["undone"]
+        return [one["error"]["code"] if "error" in one else one["servers"] for one in told]
+
+    paddock.quickly("import", desktop, "--replace", "--yes")
+    with_server("mine")
+    paddock.quickly("import", desktop, "--replace", "--yes")
+    with_server("later")
+    assert undone() == ["import.changed_since"]
+    without_server("later")
+    # The one before it was made in a file without `mine`, which nobody asked to take out again.
+    assert undone() == [["mine"], "import.changed_since"]
+    without_server("mine")
+    assert undone(code=0) == [["weather"]]
+    assert json.loads(desktop.read_text()) == before
+
+
 def test_a_replacement_that_was_killed_before_the_file_was_written_is_undone_without_harm(
     paddock: Paddock, clients: Path
 ) -> None:

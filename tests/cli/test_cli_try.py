@@ -109,10 +109,21 @@ def test_a_server_that_does_not_answer_unless_it_gets_secrets_gets_none_by_a_yes
 
 
 def test_a_grant_that_it_answers_without_is_not_kept(paddock: Paddock, source: Path) -> None:
-    script = imported(paddock, source, "")
-    said = paddock.quickly("plugin", "try", "needy", "--grant", "exec:git:/", "--yes", "--json")
-    assert said.json["unneeded"] == ["exec:git:/"]
-    assert granted(paddock) == [f"read:fs:{script}"]
+    script = imported(paddock, source, "", "--with", "git")
+    grants = ("--grant", "exec:git:/", "--grant", "exec:sort:/")
+    said = paddock.quickly("plugin", "try", "needy", *grants, "--yes", "--json")
+    assert said.json["unneeded"] == ["exec:sort:/"], "its arguments name the other, which it may run later on"
+    assert sorted(granted(paddock)) == ["exec:git:/", f"read:fs:{script}"]
+
+
+def test_of_two_grants_of_which_either_would_do_one_is_kept(paddock: Paddock, source: Path) -> None:
+    one, other = (write_file(source / name / "settings", "") for name in ("one", "other"))
+    needs = f"if not any(map(os.path.exists, ({str(one)!r}, {str(other)!r}))):\n    sys.exit('no settings')"
+    script = imported(paddock, source, needs)
+    grants = ("--grant", f"read:fs:{one}", "--grant", f"read:fs:{other}")
+    said = paddock.quickly("plugin", "try", "needy", *grants, "--yes", "--json")
+    assert said.json["unneeded"] == [f"read:fs:{one}"]
+    assert sorted(granted(paddock)) == sorted([f"read:fs:{script}", f"read:fs:{other}"])
 
 
 def test_a_file_that_would_be_lost_in_the_cage_is_refused_or_its_folder_granted(paddock: Paddock, source: Path) -> None:

@@ -26,7 +26,14 @@ def test_what_somebody_wrote_meanwhile_stays_whatever_it_is(tmp_path: Path, now:
     assert ReplacementLog(state).read() == []
 
 
-def test_where_it_cannot_be_written_it_stays_and_no_copy_of_its_keys_is_left_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("after", "replaced"),
+    [("{" + " " * 5_000 + "}", []), ('{"a": 1}', ["n" * 5_000])],
+    ids=["the file", "the record of it"],
+)
+def test_where_it_cannot_be_written_it_stays_and_no_copy_of_its_keys_is_left_behind(
+    tmp_path: Path, after: str, replaced: list[str]
+) -> None:
     state = tmp_path / "state"
     state.mkdir()
     file = tmp_path / "settings.json"
@@ -35,7 +42,7 @@ def test_where_it_cannot_be_written_it_stays_and_no_copy_of_its_keys_is_left_beh
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
     try:
         with pytest.raises(OperatorError) as refused:
-            ReplacementLog(state).replace(file, "{}", "{" + " " * 5_000 + "}", [])
+            ReplacementLog(state).replace(file, "{}", after, replaced)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 

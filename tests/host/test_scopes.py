@@ -13,7 +13,7 @@ from tests.runtime.stage import patiently
 from paddock import Config, open_host
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied
-from paddock.core.ids import PrincipalId, RequestId
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId
 from paddock.plugins.manage.enable import enable
 
 SHU = """
@@ -72,3 +72,15 @@ async def test_only_callers_with_the_scopes_and_whoever_operates_the_host_get_th
     assert (denied.value.error_code, denied.value.details["missing"]) == ("permission_denied", ["notes.delete"])
     assert allowed[inside] == {"as": ["notes.delete", "notes.read"]}
     assert operator[inside] == {"as": ["notes.delete"]}
+
+
+async def test_a_dry_run_is_kept_to_callers_with_the_scopes_too(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.take(kernel(tmp_path / "package"))
+    home.changing(lambda plugins: enable(plugins, "ours"))
+    async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
+        access = host.calls.callable_access
+        target = access.catalogue(DEFAULT_TENANT).find_callable("ours", "ours")
+        with pytest.raises(Denied, match=r"kept to callers with notes\.delete"):
+            await access.dry_run(target, {}, somebody("notes.read"))
+        assert (await access.dry_run(target, {}, somebody("notes.delete"))).would == "run"

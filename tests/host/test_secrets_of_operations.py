@@ -17,7 +17,7 @@ from paddock.core.action import Action
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import CallerError, PaddockError
-from paddock.core.ids import PrincipalId, RequestId
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId
 from paddock.core.secret import Secret
 from paddock.gate.idempotency.record_queries import list_in_state
 from paddock.gate.idempotency.states import EffectState
@@ -105,6 +105,10 @@ async def test_a_call_that_lacks_secrets_is_refused_with_all_of_them_before_its_
     home.install("keeper", program=PROGRAM, tools=TOOLS, capabilities=["host:secrets"], operation_auth=NEEDS)
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
         error = await refused(host, f"keeper.{called}", context=ann())
+        access = host.calls.callable_access
+        target = access.catalogue(DEFAULT_TENANT).find_callable("keeper", called)
+        tried = (await access.dry_run(target, {}, ann())).to_json()
+    assert (tried["would"], tried["missing_secrets"]) == ("be_rejected", ["shared", "token"])
     assert (error.error_code, error.details["missing"]) == ("missing_secrets", ["shared", "token"])
     assert error.action == Action.of("secret.set", name="shared")
     (ended,) = recorded(home, "call.ended")
