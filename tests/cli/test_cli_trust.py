@@ -154,6 +154,7 @@ def test_errors_of_a_tool_are_settled_as_not_done_and_no_longer(files: Paddock) 
     assert (settled["word"], settled["trusted"], settled["tools"]) == ("errors", True, ["delete", "plain"])
     assert "errors: mean that nothing was done, as local:" in files.quickly("plugin", "tools", "files", "plain").out
     assert set(files.quickly("plugin", "trust", "files", "--json").json["errors"]) == {"delete", "plain"}
+    assert files.quickly("plugin", "trust", "files", "--reads", "--off", "--json").json["tools"] == []
     files.quickly("plugin", "trust", "files", "plain", "--errors", "--off")
     assert set(files.quickly("plugin", "trust", "files", "--json").json["errors"]) == {"delete"}
     assert effects(files) == UNTRUSTED

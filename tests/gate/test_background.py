@@ -1,4 +1,4 @@
-"""What rules see of calls that nobody waits for: `context.background`."""
+"""What rules see of the circumstances of a call: whether nobody waits for it, its project, and its agent."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.gate.effects.test_recovering import count, known, with_plugin
 from tests.gate.test_governed_calls import ANN, Office, held, made_by, outcome
 
 from paddock.core.errors import Denied, PaddockError
+from paddock.core.ids import AgentPath, ProjectId, SessionId
 
 NOT_IN_THE_BACKGROUND = (
     '@id("not-in-the-background") @text("Somebody has to wait for it.")\n'
@@ -70,3 +71,23 @@ async def test_a_call_that_goes_on_after_a_restart_is_in_the_background(office: 
         ended = await outcome(host, waits["call_id"])
     assert (ended["status"], ended["error"]["code"]) == ("failed", "policy_denied")
     assert office.done == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "circumstances"),
+    [
+        ('context has project && context.project == "music"', {"project": ProjectId("music")}),
+        ('context has agent_path && context.agent_path == "primary"', {"agent_path": AgentPath("primary")}),
+    ],
+)
+async def test_a_decision_counts_for_its_own_circumstances_alone(
+    office: Office, condition: str, circumstances: dict[str, Any]
+) -> None:
+    where = f'resource == Callable::"mail.look") when {{ {condition} }};'
+    office.rule(f'@id("not-there") @text("Not there.")\nforbid (principal, action in Action::"anyCall", {where}')
+    run: dict[str, Any] = {"project": ProjectId("art"), "agent_path": AgentPath("other"), "session": SessionId("ses_1")}
+    async with office.open() as host:
+        for _ in range(2):
+            assert await host.call("mail.look", {}, context=made_by(ANN, **run))
+            with pytest.raises(Denied, match="Not there"):
+                await host.call("mail.look", {}, context=made_by(ANN, **run | circumstances))
