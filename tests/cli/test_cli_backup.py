@@ -32,7 +32,8 @@ def contents(home: Path) -> dict[str, bytes]:
         for path in home.rglob("*")
         if path.is_file()
         and not set(path.relative_to(home).parts) & set(volatile)
-        and not path.name.endswith((".lock", "-wal", "-shm", ".db", ".sqlite"))
+        and not path.name.endswith(("-wal", "-shm", ".db", ".sqlite"))
+        and not (path.name.endswith(".lock") and len(path.relative_to(home).parts) <= 2)
     }
 
 
@@ -41,7 +42,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Paddock, P
     """A home with a plugin, a secret and a policy, and its backup."""
     folder = tmp_path_factory.mktemp("kept")
     paddock = Paddock(folder / "home")
-    paddock.quickly("plugin", "install", native(folder / "notes"), "--yes")
+    notes = native(folder / "notes")
+    (notes / "uv.lock").write_text("a file of the package, and no lock of ours\n")
+    paddock.quickly("plugin", "install", notes, "--yes")
     server = {"command": "weather", "env": {"WEATHER_KEY": "canary-4711"}}
     paddock.quickly("import", write_json(folder / "mcp.json", {"mcpServers": {"weather": server}}), "--yes")
     (paddock.home / "policies").mkdir()

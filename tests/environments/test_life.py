@@ -176,3 +176,22 @@ def test_a_yes_in_the_next_command_is_to_what_was_shown_and_asks_no_registry_ane
     assert printed(paddock, "tiny-server") == "42"
     # What was agreed to is done with: the next command looks again.
     assert paddock.quickly("plugin", "install", SERVER, "--yes", "--json").json["version"] == "1.1.0"
+
+
+@pytest.mark.slow
+def test_a_restored_home_runs_its_servers_without_a_registry_and_a_lost_environment_is_found_by_the_check(
+    paddock: Paddock, index: PythonIndex, tmp_path: Path
+) -> None:
+    paddock.quickly("plugin", "install", SERVER, "--yes")
+    paddock.quickly("backup", tmp_path / "backup.tar")
+    index.requests.clear()
+    other = Paddock(tmp_path / "other")
+    other.quickly("restore", tmp_path / "backup.tar")
+    assert other.listed() == paddock.listed(), "every file of a package is in a backup, its lock too"
+    assert printed(other, "tiny-server") == "42"
+    assert index.requests == []
+
+    [root] = environments(other)
+    root.with_suffix(".json").unlink()
+    [check] = [one for one in other.quickly("doctor", "--json").json["checks"] if one["name"] == "plugins"]
+    assert (check["code"], check["actions"][0]["kind"]) == ("environment.missing", "plugin.repair")

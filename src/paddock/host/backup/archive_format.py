@@ -101,7 +101,9 @@ def sections(directories: Directories) -> dict[str, Path]:
 def is_left_out(directories: Directories, path: Path) -> bool:
     """Whether a path below a section is no part of a backup: another section, a cache, a lock, or work in progress."""
     name = path.name
-    if path in directories.all() or name.endswith(".lock"):
+    if path in directories.all():
+        return True
+    if path.parent in directories.all() and name.endswith(".lock"):  # deeper ones are files of plugins
         return True
     if path.parent == directories.data and name in ("staging", "fingerprints", "workshop"):
         return True

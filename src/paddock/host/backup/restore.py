@@ -34,6 +34,7 @@ from paddock.host.backup.archive_format import (
 )
 from paddock.ledger.chain.verifier import ChainFinding
 from paddock.ledger.chain.verify import verify_ledger
+from paddock.plugins.environments.store import EnvironmentStore
 from paddock.plugins.store.store import remove_path
 from paddock.store.database import open_direct
 from paddock.store.filesystem import sync_directory, system_error
@@ -82,6 +83,7 @@ def restore_backup(file: Path, directories: Directories, *, replace: bool) -> Re
             contents = _extract(file, staging)
             findings = _check_database(contents, staging)
             replaced = _move_into_place(directories, staging)
+        EnvironmentStore(directories.data / "environments").adopt_copies()
     except OSError as error:
         raise system_error(error) from error
     finally:

@@ -9,16 +9,18 @@ from paddock.config.directories import Directories
 from paddock.config.settings import Settings
 from paddock.config.variables import VARIABLE_UNSET
 from paddock.core.action import Action
-from paddock.core.errors import Invalid, PaddockError, Problem
+from paddock.core.errors import Invalid, PaddockError, Problem, Unavailable
 from paddock.host.doctor.check import STORE_TIMEOUT_S, Check, CheckStatus
 from paddock.host.doctor.daemon_check import DaemonQuery
 from paddock.manifest.definition_flags import DefinitionFlag
 
 if TYPE_CHECKING:
+    from paddock.plugins.store.listing import InstalledPlugin
     from paddock.plugins.store.store import PluginStore
     from paddock.secrets.key_stores import WrappingKeyRecord
 
 _WHY_MODIFIED = "A plugin whose files changed never loads."
+_WHY_NO_ENVIRONMENT = "The packages that it runs on are missing here, or were changed; it does not start without them."
 _WHY_SUSPICIOUS_TEXT = "Models act on what they read there. It is a hint and no verdict: look at the words."
 _URGENT_FLAGS = (
     DefinitionFlag.HIDDEN_CHARACTERS,
@@ -46,6 +48,7 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
         with open_plugin_store(directories, settings, wait=STORE_TIMEOUT_S, only_connection=False) as store:
             installed = list_plugins(store)
             enabled = [plugin.plugin.name for plugin in installed if plugin.state is InstalledState.ENABLED]
+            unbuilt = [plugin.plugin.name for plugin in installed if _lacks_environment(store, plugin)]
             suspicious = _suspicious_text(store, enabled)
     except PaddockError as error:
         return _plugins_unchecked(error.message)
@@ -56,6 +59,11 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
         found = f"{len(modified)} of {len(installed)} modified: {', '.join(modified)}"
         repairs = tuple(Action.of("plugin.repair", plugin=name) for name in modified[:_MAX_PLUGIN_LINES])
         return Check("plugins", CheckStatus.WARN, found, _WHY_MODIFIED, "", "plugin.modified", reasons, actions=repairs)
+    if unbuilt:
+        found = f"{len(unbuilt)} of {len(installed)} without what they run on: {', '.join(unbuilt)}"
+        repairs = tuple(Action.of("plugin.repair", plugin=name) for name in unbuilt[:_MAX_PLUGIN_LINES])
+        code = "environment.missing"
+        return Check("plugins", CheckStatus.WARN, found, _WHY_NO_ENVIRONMENT, "", code, reasons, actions=repairs)
     if given_up:
         found = f"{len(given_up)} of {len(installed)} failed too often and were disabled: {', '.join(given_up)}"
         first = next(iter(given_up))
@@ -69,6 +77,19 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
         details = (*reasons, *findings)
         return Check("plugins", CheckStatus.WARN, found, _WHY_SUSPICIOUS_TEXT, "", "plugin.flagged", details, actions)
     return Check("plugins", CheckStatus.OK, f"{len(installed)} installed, each as you consented to it")
+
+
+def _lacks_environment(store: PluginStore, plugin: InstalledPlugin) -> bool:
+    """Whether a plugin was installed with packages from a registry that are not on this machine as they were built."""
+    from paddock.plugins.store.node_files import find_environment
+
+    if plugin.version is None or store.shared:
+        return False  # on a shared store, each node builds its own when it needs it
+    try:
+        find_environment(store, plugin.version)
+    except Unavailable:
+        return True
+    return False
 
 
 def _suspicious_text(store: PluginStore, names: Iterable[str]) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError, PluginError
@@ -150,7 +151,11 @@ def completion_record(environment: BuiltEnvironment, fingerprint: str) -> str:
         "programs": environment.programs,
         "interpreter": str(host_interpreter().path) if environment.lock.ecosystem is Ecosystem.PYTHON else "",
     }
-    return json.dumps(value, indent=1, sort_keys=True) + "\n"
+    return record_text(value)
+
+
+def record_text(record: dict[str, Any]) -> str:
+    return json.dumps(record, indent=1, sort_keys=True) + "\n"
 
 
 def check_package_files(root: Path, reserved: Collection[str] = ()) -> None:

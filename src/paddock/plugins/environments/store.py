@@ -21,7 +21,7 @@ from typing import Any
 from paddock.core.action import Action
 from paddock.core.errors import HostError, Unavailable
 from paddock.core.ids import PluginName
-from paddock.plugins.environments.build import BuiltEnvironment, completion_record, scan_environment
+from paddock.plugins.environments.build import BuiltEnvironment, completion_record, record_text, scan_environment
 from paddock.plugins.environments.lock import Ecosystem, Lock, read_python_lock
 from paddock.plugins.environments.npm_lock import read_npm_lock
 from paddock.plugins.environments.python_env import VENV_PYTHON, host_interpreter
@@ -123,6 +123,17 @@ class EnvironmentStore:
         for directory, _, _ in os.walk(path):
             Path(directory).chmod(0o555)
         self._write_record(path.name, completion_record(built, fingerprint(path)))
+
+    def adopt_copies(self) -> None:
+        """Accept environments that were copied to this disk, as a restore does, if every file is as it was built."""
+        for path in self.root.glob("*.json"):
+            record = self._read_record(path.stem)
+            root = self.root / path.stem
+            try:
+                if record is not None and scan_environment(root).digest == record["digest"]:
+                    self._write_record(path.stem, record_text(record | {"fingerprint": fingerprint(root)}))
+            except (OSError, HostError):
+                continue  # it counts as missing, and a repair builds it
 
     def sweep(self, used: Iterable[EnvironmentKey]) -> None:
         """Remove environments that no version uses, and those that a killed command left without a record."""
