@@ -314,6 +314,8 @@ def test_a_server_is_given_the_network_by_the_person_who_imports_it(paddock: Pad
     assert said.json["imported"][0]["action"] == "upgraded"
     assert "net:api.github.com:443" in paddock.quickly("plugin", "show", "github").out
     assert paddock.quickly(*wider, "--yes", "--json").json["imported"][0]["action"] == "unchanged"
+    again = paddock.quickly("import", file, "--only", "GitHub", "--yes", "--json")
+    assert again.json["imported"][0]["action"] == "unchanged", "what it was given stays with it"
 
     more = paddock.quickly(*wider, "--capability", "storage:write", code=4)
     assert "--capability storage:write" in more.err
@@ -325,6 +327,23 @@ def test_a_server_is_given_the_network_by_the_person_who_imports_it(paddock: Pad
     archive = zipped(bundle(source / "b"), source / "weather.mcpb")
     packed = paddock.quickly("import", archive, "--capability", "net:*", "--yes", "--json", code=6)
     assert "paddock.yaml" in packed.error["hint"]
+
+
+def test_a_server_of_the_same_name_in_other_settings_gets_nothing_of_what_was_granted(
+    paddock: Paddock, source: Path
+) -> None:
+    def at(file: str, *arguments: str) -> Path:
+        server = {"command": "docs-server", "args": list(arguments)}
+        return write_json(source / file, {"mcpServers": {"docs": server}})
+
+    def capabilities() -> list[str]:
+        return paddock.quickly("plugin", "show", "docs", "--json").json["capabilities"]
+
+    paddock.quickly("import", at("mine.json"), "--capability", f"read:fs:{source}", "--yes")
+    paddock.quickly("import", at("mine.json", "--fast"), "--yes")
+    assert f"read:fs:{source}" in capabilities(), "the same entry of the same file was changed"
+    paddock.quickly("import", at("theirs.json", "--fast"), "--yes")
+    assert f"read:fs:{source}" not in capabilities()
 
 
 def test_settings_with_comments_and_an_unread_file_of_variables_are_imported_with_a_warning(

@@ -48,7 +48,7 @@ def test_a_variable_or_an_argument_that_begins_with_the_plugins_own_folder_names
     runtime = CommandRuntime(command, "mcp", {"FILE": "config:/${user_config.file}", "FOLDER": "config:/"})
     found = substitute_references(server(runtime), {"file": "a.txt", "typed": "config:/typed"}, "/", "/own")
     assert found.runtime == CommandRuntime(
-        ("serve", "/own/notes.db", "--db=config:/notes.db", "config:notes.db", "config:/typed"),
+        ("serve", "/own/notes.db", "--db=config:/notes.db", "config:notes.db", "/own/typed"),
         "mcp",
         {"FILE": "/own/a.txt", "FOLDER": "/own/"},
     )

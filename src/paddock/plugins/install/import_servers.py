@@ -15,13 +15,16 @@ from paddock.core.errors import NotFound
 from paddock.core.printable import printable
 from paddock.manifest.dialects.mcp_user_config import ImportedServer
 from paddock.manifest.model import CommandRuntime
+from paddock.manifest.native_writer import to_yaml
 from paddock.manifest.permissions import with_capabilities
 from paddock.manifest.read import read_each_server
 from paddock.manifest.registry_launcher import RegistryCommand, parse_launcher
 from paddock.plugins.install.request import ServerImport
 from paddock.plugins.install.resolve import ResolvedPackage, resolve_manifest, resolve_package
 from paddock.plugins.package.extract import ProgressCallback
-from paddock.plugins.package.source import PackageSource, parse_source
+from paddock.plugins.package.source import PackageSource, SourceKind, parse_source
+from paddock.plugins.store.lookup import manifest_of
+from paddock.plugins.store.rows import current_versions
 from paddock.plugins.store.store import PluginStore
 
 if TYPE_CHECKING:
@@ -60,7 +63,7 @@ def resolve_server(
         Invalid: the server has problems; carries all of them.
         PaddockError: it cannot be installed; says why.
     """
-    server = _read_server(imported)
+    server = _with_installed_grants(store, _read_server(imported), imported)
     package = find_server_package(server)
     if package is None:
         with resolve_manifest(store, server.manifest, server.values, imported.file) as resolved:
@@ -79,3 +82,25 @@ def _read_server(imported: ServerImport) -> ImportedServer:
     raise NotFound(
         f"{printable(imported.file.name)} has no server {printable(imported.name)}", code="import.no_such_server"
     )
+
+
+def _with_installed_grants(store: PluginStore, server: ImportedServer, imported: ServerImport) -> ImportedServer:
+    """Keep what a person granted to the server since it was imported, unless they choose its capabilities anew.
+
+    Another server of the same name gets nothing that was granted to this one.
+    """
+    row = store.database.read(current_versions).get(server.manifest.name)
+    if imported.capabilities or row is None or not isinstance(server.manifest.runtime, CommandRuntime):
+        return server
+    package = find_server_package(server)
+    origin = row.source.source
+    if package is not None:
+        is_same = (origin.kind, origin.location) == (package.source.kind, package.source.location)
+    else:
+        is_same = origin.kind is SourceKind.CONFIGURATION and origin.location == str(imported.file)
+    if not is_same:
+        return server
+    installed = manifest_of(row)
+    manifest = with_capabilities(server.manifest, installed.capabilities)
+    unchanged = replace(manifest, version=installed.version)
+    return replace(server, manifest=unchanged if to_yaml(unchanged) == to_yaml(installed) else manifest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paddock.core.errors import Conflict, Problem
@@ -90,6 +90,12 @@ def _with_free_version(tx: Transaction, manifest: Manifest, lock: Lock) -> Manif
     existing = find_version(tx, manifest.name, manifest.version)
     if existing is None or _is_same_package(tx, existing, manifest, lock):
         return manifest
+    plugin = find_plugin(tx, manifest.name)
+    current = find_version(tx, manifest.name, plugin.default_version) if plugin else None
+    if current is not None and current.version.startswith(manifest.version):
+        unchanged = replace(manifest, version=current.version)
+        if _is_same_package(tx, current, unchanged, lock):
+            return unchanged
     return with_distinct_version(manifest, lock)
 
 

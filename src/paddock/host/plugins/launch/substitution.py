@@ -1,7 +1,7 @@
 """Substitutes references in a plugin's runtime settings when it starts. Pure, except for `SecretEnvironment`.
 
 `${user_config.NAME}` and `${__dirname}` may occur anywhere. An argument of a command or a variable may also begin
-with `config:/`, the plugin's own folder, as in capabilities.
+with `config:/`, the plugin's own folder, as in capabilities; so may a configured value that it consists of.
 
 Values from `local.toml` enter a command, a variable or a header only here, at the last moment; the manifest that is
 consented to, recorded and displayed holds the references.
@@ -57,19 +57,20 @@ def substitute_references(manifest: Manifest, config: Mapping[str, Any], root: s
         return _REFERENCE.sub(value_of, template)
 
     def substitute_path(template: str) -> str:
-        """Substitute a text that may begin with `config:/`. Configured values are taken literally."""
-        return (
-            own_folder + substitute(template.removeprefix(_OWN_FOLDER_SCHEME))
-            if template.startswith(_OWN_FOLDER_PREFIX)
-            else substitute(template)
-        )
+        """Substitute a text that may begin with `config:/`, written in the manifest or configured by a person."""
+        return in_own_folder(substitute(template))
+
+    def in_own_folder(text: str) -> str:
+        return own_folder + text.removeprefix(_OWN_FOLDER_SCHEME) if text.startswith(_OWN_FOLDER_PREFIX) else text
 
     def substitute_argument(template: str) -> list[str]:
         """Substitute an argument of a command; one that is only a reference to a list becomes one argument per item."""
         reference = _REFERENCE.fullmatch(template)
         value = config.get(reference["field"]) if reference and reference["field"] else None
         return (
-            [str(item) for item in cast("list[Any]", value)] if isinstance(value, list) else [substitute_path(template)]
+            [in_own_folder(str(item)) for item in cast("list[Any]", value)]
+            if isinstance(value, list)
+            else [substitute_path(template)]
         )
 
     def substitute_variables(variables: Mapping[str, str]) -> dict[str, str]:
