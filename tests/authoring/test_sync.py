@@ -62,7 +62,7 @@ def test_sync_writes_what_the_types_say_and_leaves_the_rest_as_its_author_wrote_
     after = (folder / "paddock.yaml").read_text()
     assert (folder / "paddock.yaml").stat().st_mode & 0o777 == 0o640
     assert said.out.splitlines() == ["  ~ version 0.1.0 → 0.2.0", "  ~ tools.greet: input_schema", "  + tools.shout"]
-    assert "shout declares no effects, so people are asked before it runs" in said.err
+    assert "shout declares no effects: it counts as read-only" in said.err
     assert [line for line in before.splitlines() if line not in after.splitlines()] == [
         "version: 0.1.0",
         "        name: { type: string, description: Whom to greet, minLength: 1, examples: [Ann] }",

@@ -386,7 +386,7 @@ def test_a_place_that_a_server_is_told_of_and_not_granted_is_named_with_the_opti
     told = paddock.quickly("import", file, "--json", code=4)
     assert f"--capability write:fs:{source}/notes" in told.err, "a file that is yet to be made"
     assert "--capability write:fs:/root" not in told.err
-    assert "have it in a folder of its own: /root holds" in told.err
+    assert "name a file in its own folder, as config:/NAME: /root holds" in told.err
     assert f"--capability read:fs:{script}" in told.err
     assert f"--capability read:fs:{source} " in told.err
     assert "--capability read:fs:/root/.ssh" not in told.err
@@ -395,5 +395,8 @@ def test_a_place_that_a_server_is_told_of_and_not_granted_is_named_with_the_opti
 
     said = paddock.quickly("import", file, "--capability", f"write:fs:{source}", "--yes", "--json").json["imported"][0]
     assert not [one for one in said["warnings"] if str(source) in one["message"]]
-    refused = paddock.quickly("plugin", "upgrade", "it", "--arg", "/srv", "--json", code=6).error
+    paddock.quickly("plugin", "upgrade", "it", "--capability", "read:fs:/srv", "--yes")
+    capabilities = paddock.quickly("plugin", "show", "it", "--json").json["capabilities"]
+    assert {"read:fs:/srv", f"write:fs:{source}"} <= set(capabilities), "added to what it has"
+    refused = paddock.quickly("plugin", "upgrade", "it", "--arg", "--fast", "--json", code=6).error
     assert f"paddock import {file} --only it --capability" in refused["command"]

@@ -130,7 +130,7 @@ def test_the_command_that_will_run_is_shown_word_for_word_and_first() -> None:
 
 def test_a_program_of_its_package_and_what_is_kept_on_this_machine_are_said_in_words() -> None:
     command = ["environment:mcp-server-time", "--key", "${user_config.api_key}", "--as=${user_config.who}!"]
-    env = {"TOKEN": "${user_config.token}", "LOOKS": "token (kept on this machine)"}
+    env = {"TOKEN": "${user_config.token}", "SAME": "${user_config.SAME}", "LOOKS": "token (kept on this machine)"}
 
     assert runs(sound(native(runtime={"command": ["environment:mcp-server-time"]}))) == (
         "Runs the program mcp-server-time of its package",
@@ -138,7 +138,8 @@ def test_a_program_of_its_package_and_what_is_kept_on_this_machine_are_said_in_w
     assert runs(sound(native(runtime={"command": command, "env": env}))) == (
         "Runs the program mcp-server-time of its package, with: --key api_key (kept on this machine) "
         "--as=<who (kept on this machine)>'!'",
-        "With the variables: TOKEN=token (kept on this machine) LOOKS='token (kept on this machine)'",
+        "With the variables: TOKEN=token (kept on this machine) SAME (kept on this machine) "
+        "LOOKS='token (kept on this machine)'",
     )
 
 

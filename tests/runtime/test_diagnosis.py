@@ -29,6 +29,7 @@ def why(*stderr: str, code: int | None = 1, answered: bool = True, **ended: obje
     ("said", "reason", "hint"),
     [
         ("ModuleNotFoundError: No module named 'numpy'", "its Python module numpy", "beside the program"),
+        ("ImportError: Failed to initialize: Bad git executable.", "it runs the program git", "exec:git:/"),
         (
             "ImportError: cannot import name 'x' from 'y'",
             "an import failed: cannot import name",

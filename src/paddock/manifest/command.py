@@ -44,7 +44,13 @@ def command_text(command: Sequence[str]) -> tuple[str, str]:
 
 
 def variables_text(env: Mapping[str, str]) -> str:
-    return " ".join(f"{name}={_quote_word(value)}" for name, value in env.items())
+    return " ".join(_variable_text(name, value) for name, value in env.items())
+
+
+def _variable_text(name: str, value: str) -> str:
+    """A variable whose value is the configuration of the same name is not named twice."""
+    pieces = _CONFIG_REFERENCE.split(value)
+    return f"{name} (kept on this machine)" if pieces == ["", name, ""] else f"{name}={_quote_word(value)}"
 
 
 def _join_words(words: Iterable[str]) -> str:

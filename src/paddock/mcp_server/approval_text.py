@@ -38,7 +38,7 @@ def question_text(pending: NeedsApproval) -> str:
     params = printable(json.dumps(preview["params"], ensure_ascii=False), _MAX_PARAMS_CHARS)
     choice = "Your approval lasts for this tool until its plugin is upgraded, unless you choose once."
     lasts = f" {choice}" if _lasts(pending) else ""
-    return f"{pending.message}. It {effects}. With: {params}. Do you want this?{lasts}"
+    return f"{pending.message.removesuffix('.')}. It {effects}. With: {params}. Do you want this?{lasts}"
 
 
 def question_schema(pending: NeedsApproval) -> Mapping[str, Any]:

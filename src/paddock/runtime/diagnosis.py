@@ -97,6 +97,12 @@ _STDERR_PATTERNS: tuple[tuple[re.Pattern[str], str, str, str], ...] = (
         "",
     ),
     (
+        re.compile(rf"ImportError: .*\bBad {_PROGRAM} executable"),
+        "it runs the program {0}, which is not granted or does not exist",
+        "{how} exec:{0}:/",
+        "exec:{0}:/",
+    ),
+    (
         re.compile(r"ImportError: (.+)"),
         "an import failed: {0}",
         "the package has to include everything that it imports",

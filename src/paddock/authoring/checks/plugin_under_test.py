@@ -218,4 +218,6 @@ def _hint_for_error(error: PaddockError) -> str:
         return "serve it under the name that the manifest declares"
     if isinstance(error, TimedOut):
         return ""
+    if error.error_code in ("storage_access_denied", "capability_denied"):
+        return error.hint or "declare the effects of the call in the manifest, such as db_write"
     return "if the payload made up from its schema is at fault, put `examples` into the schema"

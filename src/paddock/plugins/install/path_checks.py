@@ -290,7 +290,7 @@ def _grant_read_hint(path: str, capability: Capability, source: PackageSource) -
 def _grant_write_hint(folder: str, capability: Capability, source: PackageSource) -> str:
     credentials = credentials_at(folder)
     if credentials:
-        return f"have it in a folder of its own: {printable(folder)} holds {credentials}"
+        return f"name a file in its own folder, as config:/NAME: {printable(folder)} holds {credentials}"
     if _takes_capability_option(source):
         return f"let it write there: --capability {shlex.quote(str(capability))}"
     return f"if it is to write there, its manifest has to ask for it: capabilities: ['{capability}']"

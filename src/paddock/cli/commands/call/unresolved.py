@@ -10,7 +10,7 @@ from paddock.cli import options
 from paddock.cli.command import PaddockGroup
 from paddock.cli.commands.call import resolve
 from paddock.cli.commands.call.resolve import print_call_values, unresolved_call_argument
-from paddock.cli.output.action_text import tenant_option
+from paddock.cli.output.action_text import remedy_lines_of, tenant_option
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.printable import count_text, printable
 
@@ -87,6 +87,8 @@ def show(call: str, *, tenant: str, as_json: bool) -> None:
             print_result(f"  {label.replace('_', ' '):12} {printable(str(values[label]), 300)}")
     if values["error"]:
         print_result(f"  {'why':12} {printable(str(values['error'].get('message', '')), 400)}")
+        for line in remedy_lines_of(values["error"]):
+            print_result(f"  {'':12} → {printable(line, 400)}")
     by_itself = values["state"] == "in_doubt" and values["recovery"] != "none"
     if by_itself:
         print_result(f"  {'finding out':12} {_recovery_text(values['search'])}")

@@ -43,6 +43,8 @@ def sync(directory: Path, *, as_json: bool) -> None:
 
 
 def _print_changes(result: SyncResult) -> None:
+    from paddock.manifest.permissions import is_harmless
+
     name = result.manifest.name
     if not result.files:
         print_result(f"{name} {result.manifest.version}: nothing to change")
@@ -59,10 +61,13 @@ def _print_changes(result: SyncResult) -> None:
         else:
             print_result(f"  ~ {entry}: {', '.join(change.fields)}")
     print_message(f"{styled('✓', 'green')} wrote {' and '.join(result.files)} of {name}")
+    counted = (
+        "counts as read-only, because nothing that it may reach can be changed"
+        if is_harmless(result.manifest.capabilities)
+        else "needs confirmation"
+    )
     for entry in new:
-        print_message(
-            f"  {styled('!', 'yellow')} {printable(entry, 80)} declares no effects, so people are asked before it runs"
-        )
+        print_message(f"  {styled('!', 'yellow')} {printable(entry, 80)} declares no effects: it {counted}")
     if new:
         print_message(f"  {styled('→', 'dim')} state them in paddock.yaml, e.g. effects: [read_only]")
 
