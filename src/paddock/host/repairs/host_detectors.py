@@ -147,8 +147,8 @@ def detect_unknown_outcomes(facts: RepairFacts) -> Iterable[Repair]:
             "",
             Severity.BROKEN,
             f"{calls} {'has' if waiting == 1 else 'have'} an unknown outcome",
-            "The plugin or the host went down midway, time ran out, or the tool failed and did not say how far it got: it"
-            " is unknown whether the effect happened.",
+            "The plugin or the host went down midway, time ran out, or the tool failed and did not say how far it got:"
+            " it is unknown whether the effect happened.",
             "Such a call is not repeated until a person has checked and recorded the outcome.",
             (RepairLink("/unknown-outcomes", "Look and settle"),),
             cause_key=facts.unknown_outcomes.latest,

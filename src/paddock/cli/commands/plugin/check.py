@@ -100,7 +100,8 @@ def _add_suspicious_text_warnings(result: ManifestResult, root: Path) -> tuple[P
 
     hints = [hint for plugin in result.plugins for hint in PluginScan(plugin.manifest, root).find_all()]
     warnings = [
-        Problem(f"{hint.name}.{hint.where}", str(hint), "write it otherwise, or declare what it does", hint.flag.value) for hint in hints
+        Problem(f"{hint.name}.{hint.where}", str(hint), "write it otherwise, or declare what it does", hint.flag.value)
+        for hint in hints
     ]
     return (*result.warnings, *warnings)
 
