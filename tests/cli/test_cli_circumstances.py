@@ -84,6 +84,7 @@ def test_a_dry_run_says_what_would_happen_and_runs_nothing(served: Daemon) -> No
     assert (quiet["would"], quiet["reason"], quiet["policies"]) == ("be_denied", "Not now.", []), "the rest is withheld"
     text = paddock.quickly("call", "mail.send", "-p", '{"to": "bob"}', "--dry-run").out
     assert "mail.send 1.0.0 would wait for a person. Nothing ran." in text
+    assert f"effects   external_send: {send['does'][0]}" in text
 
     assert paddock.quickly("approval", "list", "--json").json["approvals"] == [], "nobody was asked"
     made = paddock.quickly("ledger", "tail", "--type", "call.*", "--plugin", "mail", "--json").json["entries"]

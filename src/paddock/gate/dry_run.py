@@ -16,6 +16,7 @@ from paddock.gate.authorization import denied_error
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.gate import Gate
 from paddock.gate.invocation import Invocation
+from paddock.manifest.effects import effect_texts
 from paddock.policy.decision import Allow, ApprovalKind, Ask, Decision, DecisionWord, Deny
 
 DryRunOutcome = Literal["run", "wait_for_approval", "be_denied", "be_rejected"]
@@ -39,6 +40,7 @@ class DryRunJson(TypedDict):
     callable: str
     version: str
     effects: list[str]
+    does: Annotated[list[str], "The effects in words; where they are unknown, what the tool says of itself."]
     would: DryRunOutcome
     decision: DecisionWord
     reason: str
@@ -81,6 +83,7 @@ class DryRun:
             "callable": target.spec.name,
             "version": target.manifest.version,
             "effects": list(target.effects),
+            "does": effect_texts(target.effects, target.claim),
             "would": self.would,
             "decision": cast("DecisionWord", decision.word),
             "reason": public or decision.reason,

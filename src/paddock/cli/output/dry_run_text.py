@@ -34,11 +34,12 @@ def dry_run_lines(outcome: DryRunJson) -> list[str]:
     """Format the outcome: the first line says what would happen, the others say why."""
     name = f"{printable(outcome['plugin'])}.{printable(outcome['callable'])}"
     effects = ", ".join(printable(effect) for effect in outcome["effects"]) or "none declared"
+    words = "; ".join(printable(text) for text in outcome["does"])
     rules = ", ".join(printable(rule) for rule in outcome["policies"])
     lines = [
         f"{name} {printable(outcome['version'])} {_OUTCOME_TEXT[outcome['would']]}. Nothing ran.",
         f"  rules     {outcome['decision']}: {printable(outcome['reason'], 600)}" + (f" ({rules})" if rules else ""),
-        f"  effects   {effects}",
+        f"  effects   {effects}" + (f": {words}" if words else ""),
     ]
     if outcome["approval"] is not None:
         lines.append(f"  approval  {_approval_text(outcome['approval'])}")
