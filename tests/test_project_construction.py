@@ -32,7 +32,6 @@ EXCEPTIONS = {
         "database.transaction": "the transaction under way, kept by the class that begins and ends it",
     },
     "gate": {
-        "handle.has_slot": "whether the registry counts the call among the running ones",
         "target.entry_template": "a cache, filled by the first call",
     },
     "mcp_server": {"reply.status": "a response that is being built"},

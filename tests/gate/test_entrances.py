@@ -16,7 +16,7 @@ from fixtures.butler import butler
 from paddock import Config, open_host
 from paddock.core.errors import Busy
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.calls import registry
+from paddock.gate.admission import call_slots
 from paddock.gate.invocation import CallCancelled
 from paddock.host.host import Host
 from paddock.plugins.manage.enable import enable
@@ -71,7 +71,7 @@ async def test_a_call_is_found_among_the_calls_whichever_way_it_came(office: Off
 async def test_no_entrance_has_room_beyond_the_limit(
     office: Office, entrance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "MAX_RUNNING_CALLS", 2)
+    monkeypatch.setattr(call_slots, "MAX_RUNNING_CALLS", 2)
     begun, go = asyncio.Event(), asyncio.Event()
 
     async def look() -> Any:

@@ -93,7 +93,6 @@ class CallHandle:
         "context",
         "error",
         "form",
-        "has_slot",
         "id",
         "in_doubt",
         "plugin",
@@ -130,7 +129,6 @@ class CallHandle:
         self.replay_of: CallId | None = None  # an earlier call under the same key, whose result it got
         self.undisclosed: tuple[str, ...] = ()  # sources of nondeterminism that it used and did not disclose
         self._long_running = False
-        self.has_slot = False  # whether it holds one of the slots for calls in flight
         self._on_in_progress = on_in_progress
         self.in_doubt = False  # whether its outcome is unknown
         self._questions: OpenQuestions | None = None

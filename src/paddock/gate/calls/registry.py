@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from typing import Any
@@ -14,6 +13,7 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NeedsApproval, NotFound, PaddockError
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.printable import printable
+from paddock.gate.admission.call_slots import CallSlots
 from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, CallSummaryJson, do_nothing
 from paddock.gate.calls.other_nodes import claimed_by_other_host, wait_for_remote_outcome
 from paddock.gate.calls.recent_calls import MAX_ENDED_CALLS, RecentCalls
@@ -22,8 +22,6 @@ from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.gate import Gate
 from paddock.gate.invocation import CallCancelled, CallRequest
 from paddock.runtime.calls import AskCaller, OnEvent
-
-MAX_RUNNING_CALLS = 512
 
 
 class CallRegistry:
@@ -38,8 +36,7 @@ class CallRegistry:
         self._joined_requests: dict[CallId, CallRequest] = {}  # of calls that wait for another call's approval
         self._recent = RecentCalls()
         self._just_ended: list[CallHandle] = []
-        self._running = 0
-        self._running_for: Counter[Tenant] = Counter()
+        self._slots = CallSlots()
         self._closed = False
 
     def start(self, plugin: str, callable_name: str, params: Mapping[str, Any], context: CallContext) -> CallHandle:
@@ -72,7 +69,7 @@ class CallRegistry:
         For a caller that waits and cannot answer questions meanwhile: a task of its own would cost as much as the gate.
         """
         handle = self._admit(target, context)
-        self._acquire_slot(handle)
+        self._slots.acquire(handle.id, handle.context.tenant)
         return handle, self._run_inline(handle, self._request(handle, target, params, answers=False))
 
     async def call(
@@ -99,7 +96,7 @@ class CallRegistry:
             PaddockError: see `Gate.call`.
         """
         handle = self._admit(target, context, retains_result=False)
-        self._acquire_slot(handle)
+        self._slots.acquire(handle.id, handle.context.tenant)
         events = None if on_event is None else _both(handle.add_event, on_event)
         return await self._run_inline(handle, CallRequest(target, params, context, handle.id, None, events, ask))
 
@@ -135,9 +132,7 @@ class CallRegistry:
     def _admit(self, target: CallTarget, context: CallContext, *, retains_result: bool = True) -> CallHandle:
         if self._closed:
             raise Busy("the host is shutting down", code="host.draining", hint="try again when it has restarted")
-        # As with the concurrency slots of plugins: no tenant may use more slots than it leaves to all others.
-        if self._running_for[context.tenant] >= MAX_RUNNING_CALLS - self._running:
-            raise Busy(f"{self._running} calls are running already", hint="try again when some of them are done")
+        self._slots.require_free(context.tenant)
         call_id = CallId(new_id("call", self._clock, self._random))
         return self._register(call_id, target, context, self._now(), retains_result=retains_result)
 
@@ -150,9 +145,14 @@ class CallRegistry:
         *,
         retains_result: bool = True,
     ) -> CallHandle:
-        # An operator may work for a day, and the host does nothing for the call meanwhile.
         handle = CallHandle(
-            call_id, target, context, started_at, on_in_progress=self._release_slot, retains_result=retains_result
+            call_id,
+            target,
+            context,
+            started_at,
+            # An operator may work for a day, and the host does nothing for the call meanwhile.
+            on_in_progress=lambda handle: self._slots.release(handle.id),
+            retains_result=retains_result,
         )
         self._calls[call_id] = handle
         return handle
@@ -214,7 +214,7 @@ class CallRegistry:
         self._retain(handle)
 
     def _start(self, handle: CallHandle, request: CallRequest) -> None:
-        self._acquire_slot(handle)
+        self._slots.acquire(handle.id, handle.context.tenant)
         self._tasks.start_soon(self._run, handle, request)
 
     @property
@@ -236,7 +236,7 @@ class CallRegistry:
     @property
     def running_count(self) -> int:
         """Number of calls that hold a slot."""
-        return self._running
+        return len(self._slots)
 
     @property
     def held_count(self) -> int:
@@ -325,7 +325,7 @@ class CallRegistry:
             result, error = await _attempt(handle, work)
             await self._settle(handle, result, error, approval)
         finally:
-            self._release_slot(handle)
+            self._slots.release(handle.id)
             if handle.status in ("running", "in_progress"):  # this task is being cancelled
                 handle.end("cancelled", self._now(), error=handle.shutdown_error())
             if handle.status != "pending_approval":
@@ -350,17 +350,6 @@ class CallRegistry:
         else:
             handle.end("failed", self._now(), error=HostError("the host failed", code="internal"))
             asyncio.get_running_loop().call_exception_handler({"message": "a call failed", "exception": error})
-
-    def _acquire_slot(self, handle: CallHandle) -> None:
-        handle.has_slot = True
-        self._running += 1
-        self._running_for[handle.context.tenant] += 1
-
-    def _release_slot(self, handle: CallHandle) -> None:
-        if handle.has_slot:
-            handle.has_slot = False
-            self._running -= 1
-            self._running_for[handle.context.tenant] -= 1
 
     def _retain_soon(self, handle: CallHandle) -> None:
         """Schedule the retention of an ended call, after its caller has the result."""
