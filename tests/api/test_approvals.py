@@ -17,7 +17,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     folder = tmp_path_factory.mktemp("approvals")
     paddock = Paddock(folder / "home")
     paddock.quickly("plugin", "install", mail(folder / "mail"), "--yes")
-    paddock.quickly("plugin", "enable", "mail")
+    paddock.quickly("plugin", "enable", "mail", "--no-start")
     for person, role in (("ann", "member"), ("chief", "member"), ("eve", "visitor")):
         paddock.quickly("user", "add", person, "--role", role)
     with daemon(paddock) as started:

@@ -73,7 +73,7 @@ def test_an_artifact_is_for_who_may_call_what_made_it_or_was_given_it_and_unknow
 ) -> None:
     paddock = Paddock(tmp_path / "home")
     paddock.quickly("plugin", "install", maker(tmp_path / "maker"), "--yes")
-    paddock.quickly("plugin", "enable", "maker")
+    paddock.quickly("plugin", "enable", "maker", "--no-start")
     for name in ("ann", "bob", "cleo"):
         paddock.quickly("user", "add", name)
     paddock.quickly("group", "add", "makers")

@@ -37,7 +37,7 @@ def falling(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None,
     )
     write_file(package / "main.py", FALLS)
     paddock.quickly("plugin", "install", package, "--yes")
-    paddock.quickly("plugin", "enable", "notes")
+    paddock.quickly("plugin", "enable", "notes", "--no-start")
     paddock.quickly("user", "add", "ann", "--role", "member", "--role", "operator")
     for key in ("k1", "k2", "k3"):
         words = ("call", "notes.add", "--idempotency-key", key, "--params", '{"text": "milk"}')

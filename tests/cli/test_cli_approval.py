@@ -30,7 +30,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, Paddo
     for way, paddock in found.items():
         (folder / way).mkdir()
         paddock.quickly("plugin", "install", mail(folder / way / "mail"), "--yes")
-        paddock.quickly("plugin", "enable", "mail")
+        paddock.quickly("plugin", "enable", "mail", "--no-start")
     with ExitStack() as running:
         running.enter_context(daemon(found["served"]))
         yield found

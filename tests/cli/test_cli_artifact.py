@@ -31,7 +31,7 @@ def maker(paddock: Paddock, source: Path) -> Paddock:
     write_json(source / "maker" / "paddock.yaml", about)
     write_file(source / "maker" / "main.py", PROGRAM)
     paddock.quickly("plugin", "install", source / "maker", "--yes")
-    paddock.quickly("plugin", "enable", "maker")
+    paddock.quickly("plugin", "enable", "maker", "--no-start")
     return paddock
 
 

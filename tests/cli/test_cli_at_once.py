@@ -32,7 +32,7 @@ def test_of_two_installs_of_one_plugin_one_wins_and_the_other_says_so(both: Padd
     assert [process.returncode for process in running].count(0) == 1 + actions.count("unchanged")
     assert both.listed()["notes"]["state"] == "disabled"
     assert list(both.staging.iterdir()) == []
-    both.quickly("plugin", "enable", "notes")
+    both.quickly("plugin", "enable", "notes", "--no-start")
 
 
 @pytest.mark.slow

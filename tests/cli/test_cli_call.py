@@ -197,7 +197,7 @@ def test_a_plugin_that_is_one_callable_is_named_once_where_its_parameters_are_wr
 ) -> None:
     number = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
     paddock.quickly("plugin", "install", kernel(source / "draft", "Email.Draft", input_schema=number), "--yes")
-    paddock.quickly("plugin", "enable", "Email.Draft")
+    paddock.quickly("plugin", "enable", "Email.Draft", "--no-start")
 
     said = paddock("call", "Email.Draft", "-p", '{"count": "x"}', code=6)
     assert "the parameters of Email.Draft are not valid" in said.err

@@ -38,7 +38,7 @@ def ours(folder: Path) -> Path:
 def prepare(paddock: Paddock, folder: Path) -> str:
     """Ann has the scope, Bob has not; gives the id of a key of Ann's."""
     paddock.quickly("plugin", "install", ours(folder / "ours"), "--yes")
-    paddock.quickly("plugin", "enable", "ours")
+    paddock.quickly("plugin", "enable", "ours", "--no-start")
     paddock.quickly("user", "add", "ann", "--scope", "notes.read")
     paddock.quickly("user", "add", "bob")
     paddock.quickly("tenant", "add", "acme")

@@ -29,7 +29,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     folder = tmp_path_factory.mktemp("circumstances")
     paddock = Paddock(folder / "home", more={"NO_COLOR": "1"})
     paddock.quickly("plugin", "install", mail(folder / "mail"), "--yes")
-    paddock.quickly("plugin", "enable", "mail")
+    paddock.quickly("plugin", "enable", "mail", "--no-start")
     write_rules(paddock.home)
     with daemon(paddock) as started:
         yield started
@@ -61,6 +61,8 @@ def test_a_call_that_its_caller_detached_from_is_in_the_background_for_the_rules
         ended = outcome(served, call_id)
         assert (ended["status"], ended["error"]["code"]) == ("failed", "policy_denied")
         assert "Somebody has to wait for it" in ended["error"]["message"]
+        (explained,) = served.paddock.quickly("explain", call_id, "--json").json["calls"]
+        assert explained["same_today"], "nobody would wait for it today either"
     assert served.ask("POST", "/calls", look).body["status"] == "succeeded", "the other decision is still its own"
 
 

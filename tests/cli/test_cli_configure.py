@@ -86,7 +86,7 @@ def test_the_line_that_a_refused_enable_prints_makes_it_work(weather: Paddock) -
     assert "hunter2" not in said.out + said.err
     assert sealed(weather) == "hunter2"
     assert weather.local.stat().st_mode & 0o777 == 0o600
-    weather.quickly("plugin", "enable", "weather")
+    weather.quickly("plugin", "enable", "weather", "--no-start")
 
 
 @pytest.mark.parametrize(

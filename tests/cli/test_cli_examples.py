@@ -127,6 +127,7 @@ LEAVES = leaves()
 ELSEWHERE = {
     "paddock plugin try server-filesystem": "needs a registry; tests/cli/test_cli_try.py",
     "paddock plugin try server-filesystem --yes --write": "needs a registry; tests/registry/test_learned_grants.py",
+    "paddock plugin try git --call git_status": "needs a registry; tests/cli/test_cli_try.py",
     "paddock mcp": "goes on; tests/mcp_proofs/test_stdio.py",
     "paddock mcp --as user:ann": "goes on; tests/mcp_proofs/test_stdio.py",
     "paddock mcp --tenant acme": "goes on; tests/mcp_proofs/test_stdio.py",
@@ -260,7 +261,7 @@ def stage(paddock: Paddock) -> Paddock:
         *(EXAMPLES / name for name in ("memory-markdown", "slow-count", "kernel-switchboard")),
     ):
         paddock.quickly("plugin", "install", package, "--yes")
-    paddock.quickly("plugin", "enable", "slow-count")
+    paddock.quickly("plugin", "enable", "slow-count", "--no-start")
     paddock.quickly("plugin", "enable", "library")
     return paddock
 

@@ -86,7 +86,7 @@ def test_one_that_is_refused_in_the_handshake_stays_enabled_and_is_not_worth_a_r
     paddock: Paddock, source: Path
 ) -> None:
     paddock("plugin", "install", parrot(source / "parrot", main=STRANGER), "--yes")
-    paddock("plugin", "enable", "parrot")
+    paddock("plugin", "enable", "parrot", "--no-start")
     with daemon(paddock) as served:
         served.settled()
         assert cells(paddock)[:4] == ["parrot", "1.0.0", "enabled", "failed"]
@@ -111,7 +111,7 @@ def test_show_tells_why_it_died_last_and_how_often_while_the_next_process_runs(p
 
 def test_a_call_without_a_daemon_gives_the_advice_and_promises_no_restart(paddock: Paddock, source: Path) -> None:
     paddock("plugin", "install", parrot(source / "parrot", main=ORPHAN), "--yes")
-    paddock("plugin", "enable", "parrot")
+    paddock("plugin", "enable", "parrot", "--no-start")
 
     refused = paddock("call", "parrot.count", "--json", code=7).error
     assert "its Python module a_library_of_mine cannot be imported in the cage" in refused["message"]

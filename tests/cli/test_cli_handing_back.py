@@ -89,7 +89,7 @@ def test_a_server_that_was_left_out_stays_in_the_file_and_paddock_is_not_importe
 def test_a_person_who_says_no_keeps_the_file_and_what_was_imported(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", {"mcpServers": {"weather": {"command": "node"}}})
     before = file.read_bytes()
-    screen = paddock.on_terminal("import", file, "--replace", answers=["y", "n"], code=4)
+    screen = paddock.on_terminal("import", file, "--replace", "--no-try", answers=["y", "n"], code=4)
     assert "Replace weather in" in screen
     assert "installed weather" in screen
     assert f'"command": "{PROGRAM}"' in screen  # for pasting, after all

@@ -156,7 +156,7 @@ def test_each_server_is_shown_and_asked_about(paddock: Paddock, source: Path) ->
     assert paddock.listed() == {}
     assert places_of(paddock, FIRST, SECOND) == []
 
-    screen = paddock.on_terminal("import", file, answers=["y", "y"])
+    screen = paddock.on_terminal("import", file, "--no-try", answers=["y", "y"])
     assert "[1/2]" in screen
     assert "[2/2]" in screen
     # An unknown server reaches nothing: no network, no files.
@@ -231,6 +231,7 @@ def test_a_changed_file_imported_again_is_an_upgrade_and_a_changed_key_is_taken(
         "digest": "",
         "action": "reconfigured",
         "fields": ["TOKEN"],
+        "missing_grants": [],
     }
     assert_silent(said)
     assert places_of(paddock, "canary-rotated") == []
@@ -284,13 +285,54 @@ def test_a_server_is_chosen_by_either_of_its_names_and_judged_alone(paddock: Pad
 
 def test_a_no_to_one_server_leaves_the_others_to_be_asked_about(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
-    screen = paddock.on_terminal("import", file, answers=["n", "y"], code=4)
+    screen = paddock.on_terminal("import", file, "--no-try", answers=["n", "y"], code=4)
 
     assert "left out weather: you declined" in screen
     assert "nothing was changed" not in screen
     assert "weather: refused" in screen
     assert "GitHub: installed" in screen
     assert list(paddock.listed()) == ["github"]
+
+
+def named_folder(source: Path) -> tuple[Path, Path, Path]:
+    """Settings with a server whose arguments name its program and a folder; gives these, too."""
+    script, docs = source / "main.py", source / "docs"
+    script.write_text(SERVER)
+    docs.mkdir()
+    entry = {"command": "python3", "args": [str(script), str(docs)]}
+    return write_json(source / "mcp.json", {"mcpServers": {"keyed": entry}}), script, docs
+
+
+def test_a_person_is_offered_the_grants_that_the_settings_name_and_a_trial(paddock: Paddock, source: Path) -> None:
+    file, script, docs = named_folder(source)
+    screen = paddock.on_terminal("import", file, answers=["r", "w", "y", "y"], prompt="N] ")
+
+    assert f"keyed names {script}: let it read that? [r/N]" in screen
+    assert f"keyed names {docs}: let it read there, or with w change it too? [r/w/N]" in screen
+    assert "keyed answers, 1 tool" in screen
+    capabilities = paddock.quickly("plugin", "show", "keyed", "--json").json["capabilities"]
+    assert {f"read:fs:{script}", f"write:fs:{docs}"} < set(capabilities)
+
+
+def test_grants_that_the_settings_name_are_chosen_and_tried_without_a_terminal(paddock: Paddock, source: Path) -> None:
+    file, script, docs = named_folder(source)
+    (left,) = paddock.quickly("import", file, "--yes", "--json").json["imported"]
+    assert [(one["path"], one["granted"]) for one in left["missing_grants"]] == [(str(script), None), (str(docs), None)]
+    assert "trial" not in left
+
+    again = paddock.quickly("import", file, "--yes", "--paths", "read", "--no-try", "--json")
+    assert again.json["imported"][0]["action"] == "unchanged"
+    assert "it keeps its grants; to add some: paddock plugin try keyed" in again.err
+    paddock.quickly("plugin", "remove", "keyed", "--yes")
+    (done,) = paddock.quickly("import", file, "--yes", "--paths", "read", "--try", "--json").json["imported"]
+    granted = [f"read:fs:{script}", f"read:fs:{docs}"]
+    assert [one["granted"] for one in done["missing_grants"]] == granted
+    assert (done["trial"]["answers"], done["trial"]["tools"], done["trial"]["stored"]) == (True, 1, None)
+
+    script.write_text("raise SystemExit('no key')")
+    failed = paddock.quickly("import", file, "--yes", "--try", "--json", code=7)
+    assert "does not answer" in failed.json["error"]["message"]
+    assert failed.json["imported"][0]["trial"]["answers"] is False
 
 
 def test_the_command_and_the_names_of_copied_keys_are_told(paddock: Paddock, source: Path) -> None:

@@ -134,7 +134,7 @@ def test_a_zip_with_vendored_libraries_installs_with_them(paddock: Paddock, sour
     paddock("plugin", "install", archive, "--yes")
 
     assert "shu_notes/1.0.0/vendor/tinylib.py" in files_below(paddock.trees)
-    assert paddock.quickly("plugin", "enable", "shu_notes").code == 0
+    assert paddock.quickly("plugin", "enable", "shu_notes", "--no-start").code == 0
 
 
 def test_an_mcp_bundle_installs_from_its_file(paddock: Paddock, source: Path) -> None:

@@ -42,7 +42,7 @@ def test_what_is_there_is_not_warned_of(paddock: Paddock, source: Path) -> None:
 def test_the_hint_of_a_plugin_whose_folder_is_missing_is_the_whole_way(paddock: Paddock, source: Path) -> None:
     place = source / "nothere"
     paddock("plugin", "install", asking_for(source / "parrot", "1.0.0", place), "--yes")
-    paddock("plugin", "enable", "parrot")
+    paddock("plugin", "enable", "parrot", "--no-start")
     way = f"→ mkdir -p {place}\n  → paddock plugin enable parrot"
     with daemon(paddock):
         assert way in paddock(*SAY, code=7).err

@@ -44,7 +44,7 @@ def test_uninstalling_removes_files_rows_blobs_aliases_and_configuration_with_it
     paddock.quickly("plugin", "alias", "jot", "notes")
     text = paddock.local.read_text()
     paddock.local.write_text(text.replace("[plugins.notes]\n", f'[plugins.notes]\ntoken = "{CANARY}"\n'))
-    paddock.quickly("plugin", "enable", "notes")
+    paddock.quickly("plugin", "enable", "notes", "--no-start")
     assert len(blobs(paddock)) == 3
     other = paddock.listed()["other"]
 
@@ -268,7 +268,7 @@ def test_what_can_still_be_read_in_the_log_of_the_store_is_not_called_removed_an
     import apsw
 
     paddock.quickly("plugin", "install", EXAMPLES / "native-notes", "--yes")
-    paddock.quickly("plugin", "enable", "native-notes")
+    paddock.quickly("plugin", "enable", "native-notes", "--no-start")
     reader = apsw.Connection(str(paddock.home / "data" / "paddock.db"))
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM effects").fetchall()

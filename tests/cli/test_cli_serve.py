@@ -79,7 +79,7 @@ def test_a_port_of_the_command_line_replaces_that_of_the_settings_and_one_that_i
 @pytest.mark.req("G-19", "a failure does not stop the host")
 def test_a_plugin_that_does_not_start_is_named_with_its_reason_and_the_others_run(owner: Paddock, source: Path) -> None:
     owner("plugin", "install", parrot(source / "broken", "broken", main=BROKEN), "--yes")
-    owner("plugin", "enable", "broken")
+    owner("plugin", "enable", "broken", "--no-start")
 
     with daemon(owner) as started:
         broken = started.told(event="plugin", name="broken", state="crashed")
@@ -442,7 +442,7 @@ def test_an_enabled_plugin_that_starts_when_it_is_called_is_not_said_to_be_disab
     manifest = parrot(source / "later", "later") / "paddock.yaml"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"start": "lazy"}))
     owner.quickly("plugin", "install", manifest.parent, "--yes")
-    owner.quickly("plugin", "enable", "later")
+    owner.quickly("plugin", "enable", "later", "--no-start")
     with owner.start("serve") as process:
         assert process.stdout is not None
         assert re.match(r"ready: .*, 1 starts when called; listening ", process.stdout.readline())
@@ -456,7 +456,7 @@ def test_an_enabled_plugin_that_starts_when_it_is_called_is_not_said_to_be_disab
         process.terminate()
         process.communicate(timeout=PATIENCE)
 
-    owner.quickly("plugin", "enable", "later")
+    owner.quickly("plugin", "enable", "later", "--no-start")
     with daemon(owner) as started:
         assert started.told(event="plugin", name="later")["on_demand"] is True
         assert started.told(event="ready")["on_demand"] == 1

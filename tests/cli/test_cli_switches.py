@@ -25,7 +25,7 @@ def codes(paddock: Paddock, name: str) -> dict[str, str]:
 def test_a_plugin_is_switched_on_and_off_and_the_list_tells_more_when_asked(paddock: Paddock, source: Path) -> None:
     native(source, homepage="https://example.org/notes")
     paddock.quickly("plugin", "install", source, "--yes")
-    assert "enabled notes 1.0.0" in paddock("plugin", "enable", "notes").err
+    assert "enabled notes 1.0.0" in paddock("plugin", "enable", "notes", "--no-start").err
     short = paddock("plugin", "list")
     assert "enabled" in short.out
     assert "https://example.org/notes" not in short.out
@@ -132,8 +132,8 @@ def test_missing_and_disabled_tools_keep_an_agent_from_being_enabled(paddock: Pa
     paddock.quickly("plugin", "install", kernel(source / "t1", "Web.Search", "1.4.0", kind="tool"), "--yes")
     assert codes(paddock, "Research.Agent") == {"requires.tools[0]": "tool_disabled"}
 
-    paddock.quickly("plugin", "enable", "Web.Search")
-    paddock.quickly("plugin", "enable", "Research.Agent")
+    paddock.quickly("plugin", "enable", "Web.Search", "--no-start")
+    paddock.quickly("plugin", "enable", "Research.Agent", "--no-start")
 
 
 def test_required_configuration_of_this_machine_must_be_there(paddock: Paddock, source: Path) -> None:
@@ -147,7 +147,7 @@ def test_required_configuration_of_this_machine_must_be_there(paddock: Paddock, 
 
     text = paddock.local.read_text()
     paddock.local.write_text(text.replace("local = true", 'local = true\ntoken = "x"'))
-    paddock.quickly("plugin", "enable", "notes")
+    paddock.quickly("plugin", "enable", "notes", "--no-start")
 
 
 def changed(root: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_modified_plugin_never_loads_until_it_is_repaired(
     paddock: Paddock, source: Path, tamper: Callable[[Path], None]
 ) -> None:
     paddock.quickly("plugin", "install", native(source), "--yes")
-    paddock.quickly("plugin", "enable", "notes")
+    paddock.quickly("plugin", "enable", "notes", "--no-start")
     tamper(paddock.trees / "notes" / "1.0.0")
 
     assert paddock.listed()["notes"]["state"] == "modified"
@@ -250,7 +250,7 @@ def test_a_rewritten_schema_of_a_modified_plugin_is_not_used(paddock: Paddock, s
 def test_another_name_reaches_the_same_plugin_until_it_is_forgotten(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", native(source), "--yes")
     assert paddock.quickly("plugin", "alias", "jot", "notes", "--json").json == {"alias": "jot", "name": "notes"}
-    assert paddock.quickly("plugin", "enable", "jot", "--json").json["name"] == "notes"
+    assert paddock.quickly("plugin", "enable", "jot", "--no-start", "--json").json["name"] == "notes"
     assert paddock.quickly("plugin", "show", "jot", "--json").json["aliases"] == ["jot"]
 
     taken = paddock.quickly("plugin", "alias", "notes", "notes", "--json", code=1)

@@ -186,7 +186,7 @@ def test_errors_of_a_tool_that_a_package_declares_are_settled_for_that_version(p
 
 
 def test_enabling_a_server_that_was_met_before_offers_to_trust_its_marks(files: Paddock) -> None:
-    screen = files.on_terminal("plugin", "enable", "files", answers=["y"])
+    screen = files.on_terminal("plugin", "enable", "files", "--no-start", answers=["y"])
 
     assert "Trust its own read-only marks: 2 tools?" in screen
     assert effects(files) == TRUSTED

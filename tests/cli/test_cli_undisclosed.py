@@ -20,7 +20,7 @@ WORDS = "it used a model, and did not say so"
 @pytest.mark.req("K-10", "model")
 def test_a_flagged_call_is_told_as_one(paddock: Paddock, tmp_path: Path) -> None:
     paddock.quickly("plugin", "install", kernel(tmp_path / "p", "operator", CODE), "--yes")
-    paddock.quickly("plugin", "enable", "Our.Thing")
+    paddock.quickly("plugin", "enable", "Our.Thing", "--no-start")
     with daemon(paddock):
         made = paddock("call", "Our.Thing", "--json").json
         shown = paddock("call", "show", made["call_id"]).err

@@ -36,7 +36,7 @@ def test_a_call_whose_host_was_killed_is_in_doubt_until_somebody_says_what_becam
     folder = native(tmp_path / "notes", runtime={"command": ["python3", "./main.py"]}, capabilities=[], tools=tools)
     write_file(folder / "main.py", ENDLESS)
     paddock.quickly("plugin", "install", folder, "--yes")
-    paddock.quickly("plugin", "enable", "notes")
+    paddock.quickly("plugin", "enable", "notes", "--no-start")
     again = ("call", "notes.add", "--idempotency-key", "k1", "--json")
     with daemon(paddock) as running:
         made = paddock(*again, "--detach").json["call_id"]
@@ -84,7 +84,7 @@ def test_a_call_whose_command_was_killed_is_listed_at_once_and_needs_no_daemon(
     )
     write_file(folder / "main.py", BEGINS.replace("FILE", repr(str(begun))))
     paddock.quickly("plugin", "install", folder, "--yes")
-    paddock.quickly("plugin", "enable", "notes")
+    paddock.quickly("plugin", "enable", "notes", "--no-start")
     again = ("call", "notes.add", "--idempotency-key", "k1", "--json")
 
     with paddock.start(*again) as command:
@@ -140,7 +140,7 @@ def falling(paddock: Paddock, tmp_path: Path) -> Paddock:
     folder = native(tmp_path / "notes", runtime={"command": ["python3", "./main.py"]}, capabilities=[], tools=tools)
     write_file(folder / "main.py", FALLS)
     paddock.quickly("plugin", "install", folder, "--yes")
-    paddock.quickly("plugin", "enable", "notes")
+    paddock.quickly("plugin", "enable", "notes", "--no-start")
     return paddock
 
 

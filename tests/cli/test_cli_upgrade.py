@@ -21,7 +21,7 @@ THREE = "storage:write"
 def installed(paddock: Paddock, source: Path) -> Paddock:
     """A home in which notes 1.0.0 is installed and enabled."""
     paddock.quickly("plugin", "install", native(source), "--yes")
-    paddock.quickly("plugin", "enable", "notes")
+    paddock.quickly("plugin", "enable", "notes", "--no-start")
     return paddock
 
 
@@ -224,7 +224,7 @@ def test_a_removed_pinned_version_is_told_with_both_ways_out(installed: Paddock,
 
     installed.quickly("plugin", "pin", "notes", "--off")
     assert version(installed) == "1.1.0"
-    installed.quickly("plugin", "enable", "notes")
+    installed.quickly("plugin", "enable", "notes", "--no-start")
 
 
 def test_pinning_an_older_version_does_not_bring_back_capabilities_that_were_given_up(

@@ -80,7 +80,9 @@ def test_a_newcomer_installs_a_plugin_after_reading_what_it_may_do(page: Page, s
     assert "notes" not in installed(served)
     page.get_by_role("button", name="Install", exact=True).click()
 
-    expect(page.get_by_role("status")).to_have_text("Installed. Enable it when you are ready.")
+    expect(page.get_by_role("status")).to_have_text(
+        "Installed. Try it to see whether it answers and what it needs, or enable it."
+    )
     expect(page.get_by_role("button", name="Enable")).to_be_visible()
     assert installed(served)["notes"] == "1.0.0"
     assert staged(served) == []
@@ -94,7 +96,9 @@ def test_a_server_file_is_tried_before_a_person_is_asked(page: Page, served: Dae
     expect(page.get_by_text("say: says it only reads (unverified)")).to_be_visible()
     assert "echo" not in installed(served)
     page.get_by_role("button", name="Install", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text("Installed. Enable it when you are ready.")
+    expect(page.get_by_role("status")).to_have_text(
+        "Installed. Try it to see whether it answers and what it needs, or enable it."
+    )
     assert installed(served)["echo"] == "0.1.0"
 
     page.goto("/install")
@@ -192,7 +196,9 @@ def test_without_scripts_a_plugin_is_installed_all_the_same(browser: Browser, se
     with visiting(browser, served, "operator", java_script_enabled=False) as page:
         fetch(page, native(tmp_path / "plain", "plain"))
         page.get_by_role("button", name="Install", exact=True).click()
-        expect(page.get_by_role("status")).to_have_text("Installed. Enable it when you are ready.")
+        expect(page.get_by_role("status")).to_have_text(
+            "Installed. Try it to see whether it answers and what it needs, or enable it."
+        )
 
 
 def test_somebody_pins_goes_back_and_takes_a_plugin_away(page: Page, served: Daemon, tmp_path: Path) -> None:

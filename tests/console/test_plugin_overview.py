@@ -85,7 +85,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     for package in packages(folder):
         paddock("plugin", "install", package, "--yes")
     for name in ("files", "mixed", "broken"):
-        paddock("plugin", "enable", name)
+        paddock("plugin", "enable", name, "--no-start")
     paddock.quickly("user", "add", "ann")
     ask_about_nothing_unknown(paddock.home)
     with daemon(paddock) as started:

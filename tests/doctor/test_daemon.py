@@ -37,7 +37,7 @@ def test_a_daemon_is_found_with_what_runs_and_what_to_type_where_one_does_not(pa
     packages = parrot(tmp_path / "parrot"), parrot(tmp_path / "b", "broken", main="raise SystemExit('no feathers')")
     for name, package in zip(("parrot", "broken"), packages, strict=True):
         paddock("plugin", "install", package, "--yes")
-        paddock("plugin", "enable", name)
+        paddock("plugin", "enable", name, "--no-start")
     with daemon(paddock) as started:
         found = looked(paddock)
         shown = paddock("doctor").out

@@ -91,7 +91,7 @@ def test_what_a_plugin_refers_to_and_is_not_set_is_named_by_every_command_withou
     paddock("plugin", "install", parrot(tmp_path / "parrot", system_config_schema=SCHEMA), "--yes")
     typed(paddock, "${PARROT_KEY}", "plugin", "configure", "parrot", "api_key")
 
-    enabled = paddock("plugin", "enable", "parrot", "--json").json
+    enabled = paddock("plugin", "enable", "parrot", "--no-start", "--json").json
     refused = paddock("call", "parrot.say", "-p", '{"text": "x"}', "--json", code=7).error
     found = looked(paddock, "configuration")
 

@@ -66,7 +66,7 @@ def paddock(tmp_path: Path, sent: Path) -> Paddock:
     )
     write_file(folder / "main.py", MAIL.replace("FILE", repr(str(sent))))
     paddock.quickly("plugin", "install", folder, "--yes")
-    paddock.quickly("plugin", "enable", "mail")
+    paddock.quickly("plugin", "enable", "mail", "--no-start")
     return paddock
 
 

@@ -30,7 +30,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Paddock:
     (folder / "home").mkdir()
     paddock = Paddock(folder / "home")
     paddock.quickly("plugin", "install", EXAMPLES / "slow-count", "--yes")
-    paddock.quickly("plugin", "enable", "slow-count")
+    paddock.quickly("plugin", "enable", "slow-count", "--no-start")
     return paddock
 
 

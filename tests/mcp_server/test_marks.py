@@ -127,6 +127,21 @@ def test_a_person_who_is_asked_reads_what_the_tool_says_of_itself(served: Daemon
     }
 
 
+def test_a_call_that_waits_for_a_yes_ends_when_its_tool_is_trusted_to_read(served: Daemon) -> None:
+    looking, deleting = (
+        served.ask("POST", f"/plugins/keeper/call/{tool}", {}).body["call_id"] for tool in ("look", "delete")
+    )
+    served.paddock.quickly("plugin", "trust", "keeper", "--reads", "--yes")
+
+    ended = served.ask("GET", f"/calls/{looking}").body
+    assert (ended["status"], ended["error"]["code"]) == ("failed", "approval.voided")
+    assert "the tool is trusted to only read now, so make the call again" in ended["error"]["message"]
+    assert served.ask("POST", "/plugins/keeper/call/look", {}).body["status"] == "succeeded"
+    waiting = [one["call_id"] for one in served.ask("GET", "/approvals").body["approvals"]]
+    assert (looking in waiting, deleting in waiting) == (False, True), "nobody trusts what deletes"
+    served.ask("POST", f"/calls/{deleting}/cancel")
+
+
 def test_trusted_marks_are_reads_for_the_rules_for_clients_and_when_they_fail(served: Daemon) -> None:
     changed = served.ask("POST", "/plugins/keeper/trust", {"word": "reads", "trusted": True})
     assert (changed.status, changed.body["tools"]) == (200, ["look", "search"])

@@ -29,7 +29,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     folder = tmp_path_factory.mktemp("people")
     paddock = Paddock(folder / "home")
     paddock.quickly("plugin", "install", mail(folder / "mail"), "--yes")
-    paddock.quickly("plugin", "enable", "mail")
+    paddock.quickly("plugin", "enable", "mail", "--no-start")
     paddock.quickly("plugin", "install", butler(folder / "butler"), "--yes")
     paddock.quickly("plugin", "enable", "butler")
     paddock.quickly("user", "add", "ann")

@@ -168,7 +168,7 @@ def test_an_upgrade_killed_at_any_step_happened_or_did_not(run: Warm, template: 
     package = native(tmp_path / "notes")
     there = Paddock(template)
     there.quickly("plugin", "install", package, "--yes")
-    there.quickly("plugin", "enable", "notes")
+    there.quickly("plugin", "enable", "notes", "--no-start")
     capability = "net:mail.example.com:443"
     native(package, version="1.1.0", capabilities=[capability])
     command = ["plugin", "upgrade", "notes", "--yes", "--grant", capability]
@@ -183,7 +183,7 @@ def test_going_back_killed_at_any_step_happened_or_did_not(run: Warm, template: 
     there.quickly("plugin", "install", package, "--yes")
     native(package, version="1.1.0")
     there.quickly("plugin", "upgrade", "notes", "--yes")
-    there.quickly("plugin", "enable", "notes")
+    there.quickly("plugin", "enable", "notes", "--no-start")
 
     assert die_everywhere(run, template, ["plugin", "rollback", "notes", "--to", "1.0.0", "--yes"], "notes") > 5
 
@@ -195,7 +195,7 @@ def test_an_uninstall_killed_at_any_step_happened_or_did_not(run: Warm, template
     there.quickly("plugin", "install", package, "--yes")
     native(package, version="1.1.0")
     there.quickly("plugin", "upgrade", "notes", "--yes")
-    there.quickly("plugin", "enable", "notes")
+    there.quickly("plugin", "enable", "notes", "--no-start")
 
     assert die_everywhere(run, template, ["plugin", "remove", "notes", "--yes"], "notes") > 5
 

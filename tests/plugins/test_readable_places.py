@@ -147,7 +147,7 @@ def test_installing_enabling_and_looking_at_a_plugin_tells_what_it_could_not_rea
 
     told = [
         paddock.quickly("plugin", "install", package, "--yes", "--json").json["warnings"],
-        paddock.quickly("plugin", "enable", "notes", "--json").json["warnings"],
+        paddock.quickly("plugin", "enable", "notes", "--no-start", "--json").json["warnings"],
         paddock.quickly("plugin", "show", "notes", "--json").json["warnings"],
     ]
     assert [[(one["path"], one["code"]) for one in warnings] for warnings in told] == [[(wanted, "place_closed")]] * 3

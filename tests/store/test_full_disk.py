@@ -77,7 +77,7 @@ def test_without_room_plugins_are_still_listed_and_every_change_is_refused_whole
         story(paddock, source, run)
         filler.unlink()
     assert paddock.listed()["notes"]["state"] == "disabled"
-    paddock("plugin", "enable", "notes")
+    paddock("plugin", "enable", "notes", "--no-start")
     paddock("plugin", "install", source / "other", "--yes")
     assert sorted(paddock.listed()) == ["notes", "other"]
 

@@ -148,7 +148,7 @@ FLASH_MESSAGES: Final = {
     "secret_removed": "Removed for good.",
     "rotated": "All secrets are under a new key.",
     "rotated_partly": "Most secrets are under a new key. Some could not be opened, so an older key is kept.",
-    "installed": "Installed. Enable it when you are ready.",
+    "installed": "Installed. Try it to see whether it answers and what it needs, or enable it.",
     "installed_unset": "Installed. Set its configuration next, then enable it.",
     "upgraded": "Upgraded.",
     "signature_kept": "Its signature is kept.",

@@ -19,6 +19,7 @@ from paddock.console.pages.plugins.knobs import KnobPages
 from paddock.console.pages.plugins.logs import PluginLogPages
 from paddock.console.pages.plugins.plugins import ActivationPages, PluginPages
 from paddock.console.pages.plugins.tool_runs import ToolRunPages
+from paddock.console.pages.plugins.trial import TrialPages
 from paddock.console.pages.plugins.trust import TrustPages
 from paddock.console.pages.plugins.versions import VersionPages
 from paddock.console.pages.policy.explain import ExplainPages, PolicySimulationPages
@@ -39,6 +40,7 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         Page("GET", f"{STATIC_PREFIX}/{{digest}}/{{name:path}}", serve_file, PUBLIC),
         *HomePages(host, closing).routes(),
         *PluginPages(host).routes(),
+        *TrialPages(host, closing).routes(),
         *TrustPages(host).routes(),
         *InstallPages(host, closing).routes(),
         *VersionPages(host).routes(),

@@ -145,6 +145,7 @@ class Invocation:
             policies=decision.policies if decision else (),
             policy_version=decision.version if decision else "",
             approval=self.approval,
+            background=context.background or None,
         )
 
     def finish(self, now: float, result: Any, error: BaseException | None, *, retained: bool = False) -> None:
@@ -221,6 +222,7 @@ class Invocation:
             "error_category": self._error_category,
             "replay_of": self.replay_of,
             "undisclosed": self.undisclosed,
+            "background": context.background or None,
         }
         return facts | {name: value for name, value in optional.items() if value is not None}
 
@@ -240,6 +242,7 @@ class Invocation:
             or self.approval is not None
             or self.replay_of is not None
             or self.undisclosed is not None
+            or self.context.background
         ):
             return None
         template = target.entry_template

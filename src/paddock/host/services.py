@@ -19,6 +19,7 @@ from paddock.host.identity.oidc import OidcIdentities
 from paddock.host.identity.people import ConsentService, PeopleService
 from paddock.host.identity.tenants import TenantService
 from paddock.host.learn.learn_service import LearnService
+from paddock.host.learn.trial_job import TrialJobs
 from paddock.host.ledger.erasure import ErasureService
 from paddock.host.ledger.reader import LedgerReader
 from paddock.host.ledger.verification import VerificationService
@@ -57,6 +58,7 @@ class PluginServices:
     logs: PluginLogReader
     installer: InstallService
     learning: LearnService  # whether a plugin answers, and the grants that it needs
+    trials: TrialJobs  # the same for pages, which follow it
     uninstaller: UninstallService
     versions: VersionService  # pin, roll back, repair
     aliases: AliasService

@@ -107,7 +107,7 @@ def install_counter(paddock: Paddock, folder: Path, service: CounterService) -> 
     )
     write_file(package / "main.py", PROGRAM.format(at=f"http://127.0.0.1:{service.port}"))
     paddock.quickly("plugin", "install", package, "--yes")
-    paddock.quickly("plugin", "enable", "counter")
+    paddock.quickly("plugin", "enable", "counter", "--no-start")
     ask_nobody(paddock.home)
 
 

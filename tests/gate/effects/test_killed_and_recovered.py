@@ -134,7 +134,7 @@ def installed(paddock: Paddock, folder: Path, outside: Path) -> None:
     package = native(folder / "counter", "counter", runtime=runtime, **declared(outside))
     write_file(package / "main.py", PROGRAM.format(outside=str(outside)))
     paddock.quickly("plugin", "install", package, "--yes")
-    paddock.quickly("plugin", "enable", "counter")
+    paddock.quickly("plugin", "enable", "counter", "--no-start")
 
 
 def make(running: Daemon, way: str, moment: str) -> Answer:

@@ -46,6 +46,14 @@ class ServerFileJson(TypedDict):
     tools: Annotated[list[str], "The tools that it listed when it was tried."]
 
 
+class MissingGrantJson(TypedDict):
+    """A grant that the settings of the plugin need and that nobody has given."""
+
+    path: Annotated[str, "The path that they name."]
+    capability: Annotated[str, "The smallest grant for it."]
+    writable: Annotated[str | None, "The same place for writing, which a person may choose instead."]
+
+
 class InstallProposalJson(TypedDict):
     """A change that waits for consent."""
 
@@ -58,6 +66,9 @@ class InstallProposalJson(TypedDict):
     separate: Annotated[list[str], "The capabilities that have to be asked for one by one, beside the question."]
     fields: Annotated[list[str], "The configuration fields that would be replaced."]
     signature: InstallSignatureJson
+    missing_grants: Annotated[
+        list[MissingGrantJson], "Grants that can be added as `capabilities` of another request; none with credentials."
+    ]
     warnings: list[MistakeJson]
     hints: list[HintJson]
     server: Annotated[ServerFileJson | None, "For a server in one file: the package that is made of it."]
@@ -136,6 +147,14 @@ def _proposal_json(plan: InstallPlan) -> InstallProposalJson:
         "separate": [str(capability) for capability in plan.separate_capabilities],
         "fields": list(plan.fields),
         "signature": {"state": verdict.state, "reason": verdict.reason},
+        "missing_grants": [
+            {
+                "path": one.path,
+                "capability": str(one.capability),
+                "writable": str(one.writable) if one.writable else None,
+            }
+            for one in plan.offered_grants
+        ],
         "warnings": [problem.to_dict() for problem in plan.warnings],
         "hints": [finding.to_value() for finding in plan.package.scan_findings],
         "server": _server_json(plan.package),

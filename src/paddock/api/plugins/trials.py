@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NotRequired, TypedDict
+from dataclasses import replace
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from starlette.requests import Request
 
 from paddock.core.schema_annotations import MemberConstraint
 from paddock.host.host import Host
 from paddock.host.identity.caller import require_interactive_person
-from paddock.host.learn.learn_service import PluginTrialJson
+from paddock.host.learn.trial_call import TrialCall
+from paddock.host.learn.trial_report import PluginTrialJson
+from paddock.web.request_context import call_context, request_tenant
 from paddock.web.routing.body_parsers import MAX_GRANTS, parse_own_grants
-from paddock.web.routing.route import HOST, ApiRoute, JsonResponse, RequestBody, path_param
+from paddock.web.routing.route import HOST, TENANT_PARAM, ApiRoute, JsonResponse, RequestBody, path_param
 from paddock.web.routing.validation import validated_body
 from paddock.web.security.authenticate import caller_of
 
@@ -24,6 +27,15 @@ class TryPluginBody(TypedDict):
             "Capabilities that a person grants for this trial only, beside those that are granted already.",
         ]
     ]
+    call: NotRequired[
+        Annotated[
+            str,
+            MemberConstraint(min_length=1, max_length=256),
+            "A tool to call, to see what that needs. The call is real, without an approval request; the rules decide"
+            " about it. One that does not say that it only reads is made once; others in every pass.",
+        ]
+    ]
+    input: NotRequired[Annotated[dict[str, Any], "The parameters of that call."]]
 
 
 class TrialRoutes:
@@ -42,6 +54,7 @@ class TrialRoutes:
                 "Whether it answers, and the grants it would need, each with its reason. It is started several times,"
                 " with nothing allowed that is not granted; nothing is stored. Needs a signed-in person, not an API"
                 " key.",
+                query=TENANT_PARAM,
                 request_body=RequestBody(TryPluginBody, {"grant": ["read:fs:/srv/docs"]}),
                 error_statuses=(404, 409, 429, 502),
                 access=HOST,
@@ -52,5 +65,12 @@ class TrialRoutes:
     async def try_plugin(self, request: Request) -> JsonResponse[PluginTrialJson]:
         body, principal = validated_body(request, TryPluginBody), caller_of(request).principal
         person = require_interactive_person(principal)
-        grants = parse_own_grants(body, principal)
-        return JsonResponse(await self._host.plugins.learning.try_plugin(path_param(request), grants, by=person.id))
+        grants, tenant = parse_own_grants(body, principal), await request_tenant(self._host, request)
+        call = None
+        if "call" in body:
+            context = replace(await call_context(self._host, request), tenant=tenant)
+            call = TrialCall(body["call"], body.get("input", {}), context)
+        report = await self._host.plugins.learning.try_plugin(
+            path_param(request), grants, by=person.id, tenant=tenant, call=call
+        )
+        return JsonResponse(report)

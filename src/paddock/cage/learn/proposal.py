@@ -24,6 +24,7 @@ class GrantProposal:
         selected: Whether it is ticked before a person has looked at it.
         warning: Why it is dangerous; empty where it is not. A dangerous one is never ticked.
         stand_in: What stands in for it in the next pass.
+        changeable: Whether a person may want to grant it for writing instead.
     """
 
     capability: Capability
@@ -32,12 +33,13 @@ class GrantProposal:
     selected: bool
     warning: str = ""
     stand_in: StandIn | None = None
+    changeable: bool = False
 
     @property
     def writable(self) -> FileAccess | None:
         """The same place for writing, where a person may want that instead."""
         match self.capability:
-            case FileAccess("read", path, root) if self.named:
+            case FileAccess("read", path, root) if self.changeable:
                 return FileAccess("write", path, root)
             case _:
                 return None
@@ -78,6 +80,7 @@ class Learned:
         own_idea: bool = False,
         warning: str = "",
         stand_in: StandIn | None = None,
+        changeable: bool = False,
     ) -> None:
         """Add a proposal.
 
@@ -87,7 +90,7 @@ class Learned:
             named: Whether the settings name it.
             own_idea: Whether it is a person's data that nothing in the settings names. It is not ticked.
             warning: Why it is dangerous, beside what its capability says.
-            stand_in: See `GrantProposal`.
+            stand_in, changeable: See `GrantProposal`.
         """
         danger = warning or _danger(capability)
         selected = not danger and (named or not (self.answered or own_idea))
@@ -99,7 +102,8 @@ class Learned:
         self.proposals = [
             one for one in self.proposals if (one.selected and not selected) or not covers(capability, one.capability)
         ]
-        self.proposals.append(GrantProposal(capability, printable(reason, 300), named, selected, danger, stand_in))
+        reason = printable(reason, 300)
+        self.proposals.append(GrantProposal(capability, reason, named, selected, danger, stand_in, changeable))
 
     def object(self, message: str, hint: str = "") -> None:
         """Add an obstacle."""

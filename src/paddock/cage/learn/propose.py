@@ -15,7 +15,7 @@ from paddock.cage.observe.observation import FileAttempt, Observations
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.plan.mount_layout import CAGE_OWNED, NEVER_MOUNTED, is_below, parent_directories
 from paddock.cage.plan.named_places import NamedPlaces
-from paddock.cage.plan.programs import find_program, resolve_links
+from paddock.cage.plan.programs import PROGRAM_SUFFIXES, find_program, resolve_links
 from paddock.cage.spec import CageSpec, StandIn
 from paddock.core.printable import printable
 from paddock.manifest.capability import (
@@ -168,7 +168,8 @@ def _propose_named(path: str, where: str, use: str, context: LearningContext, le
     reason = f"{verb} {path}, named in {where}" if use else f"{path} is named in {where}; it was not opened so far"
     mode = "write" if use == "write" else "read"
     stand_in = StandIn(path, "directory" if kind == "directory" else "file")
-    _propose_path(mode, path, reason, learned, named=True, stand_in=stand_in)
+    changeable = kind == "directory" or not path.endswith(PROGRAM_SUFFIXES)
+    _propose_path(mode, path, reason, learned, named=True, stand_in=stand_in, changeable=changeable)
 
 
 def _propose_new_file(path: str, where: str, context: LearningContext, learned: Learned) -> None:
@@ -273,6 +274,7 @@ def _propose_path(
     named: bool = False,
     own_idea: bool = False,
     stand_in: StandIn | None = None,
+    changeable: bool = False,
 ) -> None:
     try:
         capability = parse_capability(f"{mode}:fs:{path}")
@@ -281,7 +283,7 @@ def _propose_path(
         return
     if own_idea:
         reason += "; nothing in its settings names it"
-    learned.propose(capability, reason, named=named, own_idea=own_idea, stand_in=stand_in)
+    learned.propose(capability, reason, named=named, own_idea=own_idea, stand_in=stand_in, changeable=changeable)
 
 
 def _propose_hosts(seen: Observations, context: LearningContext, learned: Learned) -> None:

@@ -16,6 +16,8 @@ from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.spec import SymbolicLink
 
 PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"  # the directories of programs for every user of the host
+# Of files with a program's text, which the program itself does not change.
+PROGRAM_SUFFIXES = (".py", ".pyz", ".js", ".cjs", ".mjs", ".ts", ".rb", ".sh", ".jar", ".php", ".pl")
 _MAX_LINKS = 40  # the kernel's limit, too
 _PYTHON = re.compile(r"python3?(\.\d+)?")
 

@@ -14,7 +14,7 @@ class CallStarted(Event):
     """A call with an effect is about to be sent to its plugin. Stored before the first byte is sent.
 
     `stands_for` names the events of other documents that this entry covers. `owner` is the person whose key made the
-    call.
+    call. `background` is true if nobody waits for the call.
     """
 
     name: str
@@ -32,6 +32,7 @@ class CallStarted(Event):
     policy_version: str
     approval: str | None
     stands_for: tuple[str, ...] = ("plugin.method_called",)
+    background: bool | None = None
 
 
 @event("call.ended")
@@ -44,7 +45,8 @@ class CallEnded(Event):
     denied; `decision` is about that proposal then. `replay_of` is the earlier call with the same idempotency key whose
     result this call got; nothing ran for it. `undisclosed` lists what it used without declaring it, of `network` and
     `model`: the same call may give another result. `artifacts` are those that an operator reports, each with its
-    `type`, `path` and `hash`; `verified` are those that the host stores under that hash.
+    `type`, `path` and `hash`; `verified` are those that the host stores under that hash. `background` is true if nobody
+    waits for the call.
     """
 
     name: str
@@ -80,6 +82,7 @@ class CallEnded(Event):
     replay_of: str | None = None
     undisclosed: tuple[str, ...] | None = None
     artifacts: tuple[Mapping[str, Any], ...] | None = None
+    background: bool | None = None
 
 
 @event("call.dry_run")

@@ -37,13 +37,17 @@ class PluginGranted(Event):
 
 @event("plugin.tried")
 class PluginTried(Event):
-    """A plugin was started in a cage to see what it needs. `capabilities` are those that were granted for this only."""
+    """A plugin was started in a cage to see what it needs. `capabilities` are those that were granted for this only.
+
+    `tool` is the one that was really called for it, if any.
+    """
 
     name: str
     version: str
     capabilities: tuple[str, ...]
     digest: str
     answered: bool
+    tool: str | None = None
 
 
 @event("plugin.configured")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -167,6 +167,18 @@ class PendingCallResumer:
                     await self.on_answered(approval)
                 except PaddockError as error:
                     _log.warning("the call %s cannot go on: %s", approval.call, error.message)
+
+    async def void_pending(self, tenant: Tenant, plugin: str, callables: Collection[str], reason: str) -> None:
+        """Void the requests that wait for an answer about some callables of a plugin, and end their calls."""
+        async for approval in self._approvals.iter_open(plugin):
+            subject = approval.binding.subject
+            if subject.tenant != tenant or subject.callable not in callables:
+                continue
+            if approval.state is ApprovalState.PENDING:
+                await self._approvals.void(tenant, approval.id, reason)
+                now = await self._approvals.find(tenant, approval.id)
+                if now.state is ApprovalState.VOIDED:  # and not answered a moment ago
+                    await self.on_answered(now)
 
     async def apply_remote_answers(self) -> None:
         """Apply answers that were given elsewhere, by a command or at another host, to the calls that wait here."""

@@ -49,6 +49,7 @@ class CallTimeline:
         version: The plugin's version.
         proposed: The proposal of the agent that was called, if policy decided about that.
         undisclosed: Capabilities it used without disclosing them: see `gate/output.py`.
+        background: Whether nobody waited for it when policy decided.
     """
 
     call: str
@@ -74,6 +75,7 @@ class CallTimeline:
     undisclosed: tuple[str, ...] = ()
     resolution: str | None = None
     owner: str | None = None
+    background: bool = False
 
     @property
     def name(self) -> str:
@@ -120,6 +122,7 @@ def build_timeline(call: str, entries: Iterable[LedgerEntry]) -> CallTimeline | 
         undisclosed=tuple(last.get("undisclosed") or ()),
         resolution=None if resolved is None else _describe_resolved(resolved),
         owner=first.get("owner"),
+        background=bool(decision.get("background")),
     )
 
 

@@ -208,7 +208,7 @@ class Explainer:
         target = self.served(timeline.name) or current_callable(self.store, timeline.name)
         if target is None:
             raise NotFound(f"{timeline.plugin} is not installed", code="plugin.not_found")
-        environment = CallEnvironment(project=timeline.project, agent_path=timeline.agent_path)
+        environment = CallEnvironment(timeline.background, project=timeline.project, agent_path=timeline.agent_path)
         return explain(
             self.policy,
             build_call_request(self._current_principal(principal_id, tenant), target, environment),

@@ -6,9 +6,11 @@ A virtual environment is one directory, and so is the installation of the interp
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable
 
 from paddock.cage.learn.proposal import Learned
 from paddock.cage.plan.host_filesystem import HostFilesystem
+from paddock.cage.plan.named_places import NamedPlaces
 from paddock.cage.plan.programs import find_program, is_python, program_on_path, shebang_interpreters
 from paddock.manifest.capability import InvalidCapability, parse_capability
 from paddock.manifest.model import CommandRuntime, Manifest
@@ -41,3 +43,27 @@ def _propose_places(name: str, program_path: str, filesystem: HostFilesystem, le
         except InvalidCapability:
             continue
         learned.propose(capability, f"its command runs {step}", named=True)
+
+
+def propose_module_places(
+    modules: Iterable[str], named: NamedPlaces, filesystem: HostFilesystem, learned: Learned
+) -> None:
+    """Propose to show the folder of a Python program that its settings name, if modules that it misses are there.
+
+    Python lists that folder, so that it does not try to open a file which the cage does not show.
+    """
+    for module in modules:
+        name = module.partition(".")[0]
+        for path, where in named.paths.items():
+            folder = posixpath.dirname(path)
+            if not path.endswith(".py") or not _has_module(folder, name, filesystem):
+                continue
+            try:
+                capability = parse_capability(f"read:fs:{folder}")
+            except InvalidCapability:
+                continue
+            learned.propose(capability, f"imports {name}, beside {path}, named in {where}", named=True)
+
+
+def _has_module(folder: str, name: str, filesystem: HostFilesystem) -> bool:
+    return filesystem.kind(f"{folder}/{name}.py") == "file" or filesystem.kind(f"{folder}/{name}") == "directory"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -15,8 +16,10 @@ from paddock.cage.spec import CageSpec, Learning
 from paddock.cage.warden.client import CagedProcess, WardenClient
 from paddock.capabilities.request import CapabilityRequest
 from paddock.core.clock import Clock
-from paddock.core.errors import Denied, PaddockError, PluginError
+from paddock.core.errors import CallerError, Denied, Invalid, PaddockError, PluginError
 from paddock.core.events.event import EventSink
+from paddock.gate.authorization import Authorizer
+from paddock.host.learn.trial_call import TrialCall, TrialCallOutcome, make_trial_call
 from paddock.host.learn.trial_run import TrialRun, open_trial_run
 from paddock.manifest.model import Manifest
 from paddock.plugins.tool_pinning.normalize import Definition
@@ -28,6 +31,8 @@ from paddock.runtime.launcher import PluginLauncher
 
 # Of a kernel that cannot lead every connection to the proxy: the plugin is then tried without a network.
 _NO_REDIRECT_CODE = "cage.redirect_unsupported"
+_MISSING_MODULE = re.compile(r"No module named '(\w{1,100})[.\w]*'")
+_MAX_LOG_LINES = 50  # of a plugin that does not answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,8 @@ class PassOutcome:
         tools: How many tools it offers; None where it did not answer.
         failure: Why it did not answer.
         definitions: What it listed; None where it did not answer, or its manifest declares that.
+        call: What came of the call that a person wanted, if it was made.
+        missing_modules: Python modules that it could not import, as its log says.
     """
 
     cage: CageSpec
@@ -47,10 +54,17 @@ class PassOutcome:
     tools: int | None
     failure: PaddockError | None = None
     definitions: tuple[Definition, ...] | None = None
+    call: TrialCallOutcome | None = None
+    missing_modules: tuple[str, ...] = ()
 
     @property
     def answered(self) -> bool:
         return self.tools is not None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it answered, and the call succeeded if one was made."""
+        return self.answered and (self.call is None or self.call.failure is None)
 
 
 class TrialRunner:
@@ -60,10 +74,19 @@ class TrialRunner:
         warden: Launches cages.
         network: The network of the cages.
         clock: Measures the log's rate limit.
+        authorizer: Decides about calls.
         answer_timeout_s: How long a plugin may take for each answer.
     """
 
-    def __init__(self, warden: WardenClient, network: CageNetwork, clock: Clock, answer_timeout_s: float) -> None:
+    def __init__(
+        self,
+        warden: WardenClient,
+        network: CageNetwork,
+        clock: Clock,
+        authorizer: Authorizer,
+        answer_timeout_s: float,
+    ) -> None:
+        self._authorizer = authorizer
         self._warden = warden
         self._network = network
         self._clock = clock
@@ -76,8 +99,9 @@ class TrialRunner:
         config: Mapping[str, Any],
         publish: EventSink,
         advice: GrantAdvice | None = None,
+        call: TrialCall | None = None,
     ) -> PassOutcome:
-        """Start the plugin, wait until it says what it offers, and end it.
+        """Start the plugin, wait until it says what it offers, make the call that a person wants, and end it.
 
         Args:
             deployment: The plugin.
@@ -85,18 +109,20 @@ class TrialRunner:
             config: Its configuration.
             publish: Receives what it does wrong.
             advice: How it gets another capability; None for an installed plugin.
+            call: The call to make, if any.
 
         Raises:
             CageUnavailable: no cage can be built.
+            CallerError, Invalid: the call cannot be made; see `make_trial_call`.
         """
         advice = advice or grant_advice(deployment.manifest)
         try:
-            return await self._run(deployment, cage, config, publish, advice)
+            return await self._run(deployment, cage, config, publish, advice, call)
         except CageUnavailable as error:
             if error.error_code != _NO_REDIRECT_CODE or cage.learning is None or not cage.learning.network:
                 raise
             learning = replace(cage.learning, network=False)
-            return await self._run(deployment, replace(cage, learning=learning), config, publish, advice)
+            return await self._run(deployment, replace(cage, learning=learning), config, publish, advice, call)
 
     async def _run(
         self,
@@ -105,6 +131,7 @@ class TrialRunner:
         config: Mapping[str, Any],
         publish: EventSink,
         advice: GrantAdvice,
+        call: TrialCall | None,
     ) -> PassOutcome:
         observers: list[CageObserver] = []
         async with AsyncExitStack() as stack:
@@ -116,7 +143,7 @@ class TrialRunner:
                 return process
 
             launcher = PluginLauncher(launch, self._clock, self._network, connect_timeout_s=self._answer_timeout_s)
-            tools, failure, definitions = None, None, None
+            tools, failure, definitions, called, log = None, None, None, None, list[str]()
             try:
                 async with open_trial_run(
                     deployment,
@@ -128,14 +155,18 @@ class TrialRunner:
                     clock=self._clock,
                     advice=advice,
                 ) as trial:
+                    log = trial.log
                     definitions = await _list_definitions(trial)
                     tools = _count_tools(trial.manifest, definitions)
-            except CageUnavailable:
+                    if call is not None:
+                        called = await make_trial_call(trial, deployment, definitions, call, self._authorizer)
+            except (CageUnavailable, CallerError, Invalid):
                 raise
             except PaddockError as error:
                 failure = error
             seen = await observers[0].finish() if observers else Observations()
-        return PassOutcome(cage, seen, tools, failure, definitions)
+        modules = tuple(dict.fromkeys(_MISSING_MODULE.findall("\n".join(log[-_MAX_LOG_LINES:]))))
+        return PassOutcome(cage, seen, tools, failure, definitions, called, modules)
 
 
 async def _list_definitions(trial: TrialRun) -> tuple[Definition, ...] | None:

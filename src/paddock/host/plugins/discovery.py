@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Annotated, TypedDict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Annotated, TypeAlias, TypedDict
 
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.host.plugins.logs.log_files import log_name
@@ -29,6 +29,9 @@ from paddock.runtime.deployment import Deployment, InstanceKey
 from paddock.runtime.protocol_adapter import Definition, DefinitionList
 
 MAX_LOGGED_DEFINITIONS = 20
+
+VoidPendingRequests: TypeAlias = Callable[[Tenant, str, Collection[str], str], Awaitable[None]]
+"""Voids the approval requests about some tools of a plugin; see `PendingCallResumer.void_pending`."""
 
 
 class PluginDefinitionJson(DefinitionJson):
@@ -55,13 +58,22 @@ class DefinitionService:
         views: The plugin store, for reads.
         logs: Receives a line in the plugin's log for each withheld definition.
         reconciler: Updates the catalogue.
+        void_pending: Ends requests about tools that are trusted meanwhile.
     """
 
-    def __init__(self, store: StoreThread, views: StoreThread, logs: PluginLogs, reconciler: Reconciler) -> None:
+    def __init__(
+        self,
+        store: StoreThread,
+        views: StoreThread,
+        logs: PluginLogs,
+        reconciler: Reconciler,
+        void_pending: VoidPendingRequests,
+    ) -> None:
         self._store = store
         self._views = views
         self._logs = logs
         self._reconciler = reconciler
+        self._void_pending = void_pending
         self._backoffs: dict[InstanceKey, RelistBackoff] = {}
 
     async def record_discovered(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
@@ -122,12 +134,16 @@ class DefinitionService:
     ) -> TrustChangeJson:
         """Take a plugin's word for some of its tools; see `plugins/tool_pinning/trust_claims.py`.
 
-        Calls are decided by it when this returns.
+        Calls are decided by it when this returns. A tool that only reads is another one than the tool which people were
+        asked about, so that requests which wait for an answer about it are void.
         """
         change = await self._store.run(
             lambda store: trust_claims(store, plugin, word, tools, shown or {}), tenant, by=by
         )
         await self._reconciler.reconcile()
+        if word is TrustedWord.READS and change.tools:
+            reason = "the tool is trusted to only read now, so make the call again"
+            await self._void_pending(tenant, change.name, change.tools, reason)
         return _trust_change_json(change, word, trusted=True)
 
     async def distrust(

@@ -44,6 +44,7 @@ from paddock.host.calls.unknown_outcomes import UnknownOutcomes
 from paddock.host.explain.explain_service import ExplainService
 from paddock.host.host import Host
 from paddock.host.learn.learn_service import LearnService
+from paddock.host.learn.trial_job import TrialJobs
 from paddock.host.learn.trial_pass import TrialRunner
 from paddock.host.ledger.erasure import ErasureService
 from paddock.host.ledger.reader import LedgerReader
@@ -276,7 +277,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             eager = config.start == "enabled"
             reconciler = Reconciler(store, supervisor, catalogues, preparer, logs, tasks, eager=eager)
             uninstall_cleanup = UninstallCleanup(store, reconciler, services, logs, tasks)
-            definitions = DefinitionService(store, views, logs, reconciler)
+            definitions = DefinitionService(store, views, logs, reconciler, resumer.void_pending)
             metrics = Metrics(supervisor.statuses, calls, ledger, database)
             gate.observe(metrics.call_ended, log_call, *([spans.call_ended] if spans else []))
             receivers = ReceiverDestinations(settings.events.private_receivers)
@@ -285,9 +286,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             approval_tokens = ApprovalTokens(approvals, resumer, calls)
             approval_service = ApprovalService(approvals, resumer)
             processes = PluginProcesses(views, supervisor, reconciler, supervisor_events)
-            learning = LearnService(
-                store, preparer, TrialRunner(warden, network, clock, mcp_timeout_s), ledger.publisher
-            )
+            trial_runner = TrialRunner(warden, network, clock, gate.authorizer, mcp_timeout_s)
+            learning = LearnService(store, preparer, trial_runner, ledger.publisher)
             installer = InstallService(
                 open_store,
                 staging_root_in(directories.data),
@@ -305,6 +305,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 logs=PluginLogReader(views, logs),
                 installer=installer,
                 learning=learning,
+                trials=TrialJobs(learning, installer, definitions, tasks),
                 uninstaller=UninstallService(store, lifecycle.reconcile),
                 versions=VersionService(store, views, open_store, lifecycle.apply_version_change),
                 aliases=AliasService(store, lifecycle.reconcile),

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from paddock.cage.linux import is_host_root
+from paddock.cage.plan.programs import PROGRAM_SUFFIXES
 from paddock.cage.spec import NOBODY
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
@@ -214,35 +215,69 @@ _MAX_PATHS_CHECKED = 20
 NamedPath = tuple[str, str]  # the location in the manifest, and the path
 
 
-def ungranted_paths(manifest: Manifest, values: Mapping[str, Any], source: PackageSource) -> list[Problem]:
-    """Return a warning for each host path that the command names and that no capability covers.
+@dataclass(frozen=True, slots=True)
+class UngrantedPath:
+    """A host path that a plugin's settings name and that no capability covers.
+
+    Attributes:
+        where: The location in the manifest.
+        path: The path.
+        capability: The smallest that covers it: to read it, or to write its folder if it does not exist.
+    """
+
+    where: str
+    path: str
+    capability: FileAccess
+
+    @property
+    def credentials(self) -> str:
+        """The credentials that the grant would open; empty if there are none."""
+        return credentials_at(self.capability.path)
+
+    @property
+    def writable(self) -> FileAccess | None:
+        """The same place for writing, if a person may want that: a program does not change its own file."""
+        if self.capability.mode == "write" or self.path.endswith(PROGRAM_SUFFIXES):
+            return None
+        return FileAccess("write", self.path)
+
+    def to_problem(self, source: PackageSource) -> Problem:
+        """The warning for a person; `source` decides how more can be granted."""
+        if self.capability.mode == "read":
+            message = f"{printable(self.path)} is named and not granted: in its cage the plugin finds nothing there"
+            hint = _grant_read_hint(self, source)
+        else:
+            message = (
+                f"{printable(self.path)} is named and its folder is not granted: in its cage the plugin cannot make it"
+            )
+            hint = _grant_write_hint(self, source)
+        return Problem(self.where, message, hint, "place_not_granted")
+
+
+def ungranted_paths(manifest: Manifest, values: Mapping[str, Any]) -> tuple[UngrantedPath, ...]:
+    """Return the host paths that the command names and that no capability covers.
 
     Args:
         manifest: The plugin's manifest.
         values: Its configuration, which may name paths too.
-        source: The package source, which decides how more can be granted.
     """
     named_paths = {path: where for where, path in reversed(list(_paths_in_command(manifest, values)))}
     deadline = time.monotonic() + UNGRANTED_PATHS_TIMEOUT_S
-    problems: list[Problem] = []
+    found: list[UngrantedPath] = []
     for path, where in list(named_paths.items())[:_MAX_PATHS_CHECKED]:
         read_access = _file_capability("read", path)
         if read_access is None or any(covers(one, read_access) for one in manifest.capabilities):
             continue
         folder = path.rpartition("/")[0]
         if _exists_before(path, deadline):
-            message = f"{printable(path)} is named and not granted: in its cage the plugin finds nothing there"
-            problems.append(Problem(where, message, _grant_read_hint(path, read_access, source), "place_not_granted"))
+            found.append(UngrantedPath(where, path, read_access))
         elif (
             (write_access := _file_capability("write", folder))
             and not _is_system_path(folder)
             and _exists_before(folder, deadline)
         ):
-            message = f"{printable(path)} is named and its folder is not granted: in its cage the plugin cannot make it"
-            problems.append(
-                Problem(where, message, _grant_write_hint(folder, write_access, source), "place_not_granted")
-            )
-    return problems[::-1]
+            found.append(UngrantedPath(where, path, write_access))
+    return tuple(found[::-1])
 
 
 def _paths_in_command(manifest: Manifest, values: Mapping[str, Any]) -> Iterator[NamedPath]:
@@ -270,33 +305,36 @@ def _exists_before(path: str, deadline: float) -> bool:
     return bool(_COMMAND_PATH_PROBER.probe(path, max(0.0, deadline - time.monotonic())))
 
 
-def _file_capability(mode: str, path: str) -> Capability | None:
+def _file_capability(mode: str, path: str) -> FileAccess | None:
     try:
-        return parse_capability(f"{mode}:fs:{path}")
+        capability = parse_capability(f"{mode}:fs:{path}")
     except InvalidCapability:
         return None  # the capability grammar cannot express it
+    return capability if isinstance(capability, FileAccess) else None
 
 
-def _grant_read_hint(path: str, capability: Capability, source: PackageSource) -> str:
+def _grant_read_hint(ungranted: UngrantedPath, source: PackageSource) -> str:
     """Return the hint; never one that would open a path with credentials."""
-    credentials = credentials_at(path)
-    if credentials:
-        return f"leave it closed: this place holds {credentials}"
-    if _takes_capability_option(source):
+    capability = ungranted.capability
+    if ungranted.credentials:
+        return f"leave it closed: this place holds {ungranted.credentials}"
+    if takes_capability_option(source):
         return f"let it read there: --capability {shlex.quote(str(capability))}   (write:fs: where it also writes)"
     return f"if it is to read there, its manifest has to ask for it: capabilities: ['{capability}']"
 
 
-def _grant_write_hint(folder: str, capability: Capability, source: PackageSource) -> str:
-    credentials = credentials_at(folder)
-    if credentials:
-        return f"name a file in its own folder, as config:/NAME: {printable(folder)} holds {credentials}"
-    if _takes_capability_option(source):
+def _grant_write_hint(ungranted: UngrantedPath, source: PackageSource) -> str:
+    capability = ungranted.capability
+    if ungranted.credentials:
+        folder = printable(capability.path)
+        return f"name a file in its own folder, as config:/NAME: {folder} holds {ungranted.credentials}"
+    if takes_capability_option(source):
         return f"let it write there: --capability {shlex.quote(str(capability))}"
     return f"if it is to write there, its manifest has to ask for it: capabilities: ['{capability}']"
 
 
-def _takes_capability_option(source: PackageSource) -> bool:
+def takes_capability_option(source: PackageSource) -> bool:
+    """Whether a person chooses the capabilities of packages from this source."""
     return source.without_manifest
 
 

@@ -28,7 +28,13 @@ from paddock.plugins.install.consent import (
     shown_terms,
 )
 from paddock.plugins.install.consent_screen import ConsentScreen, install_screen, upgrade_screen
-from paddock.plugins.install.path_checks import missing_paths, ungranted_paths, unreadable_paths_here
+from paddock.plugins.install.path_checks import (
+    UngrantedPath,
+    missing_paths,
+    takes_capability_option,
+    ungranted_paths,
+    unreadable_paths_here,
+)
 from paddock.plugins.install.resolve import ResolvedPackage
 from paddock.plugins.package.extract import ProgressCallback
 from paddock.plugins.store.store import PluginStore
@@ -57,6 +63,7 @@ class InstallPlan:
         fields: The configuration fields that would be replaced.
         old_version: The installed version, if there is one.
         downgrade: Whether a downgrade is allowed.
+        ungranted: The host paths that its settings name and that no capability covers.
     """
 
     package: ResolvedPackage
@@ -67,6 +74,7 @@ class InstallPlan:
     fields: tuple[str, ...] = ()
     old_version: str = ""
     downgrade: bool = False
+    ungranted: tuple[UngrantedPath, ...] = ()
 
     @property
     def changes_files(self) -> bool:
@@ -77,6 +85,12 @@ class InstallPlan:
     def separate_capabilities(self) -> tuple[Capability, ...]:
         """The new capabilities of an upgrade, each of which is asked for separately. An install is one question."""
         return self.terms.capabilities if self.action is PlanAction.UPGRADE else ()
+
+    @property
+    def offered_grants(self) -> tuple[UngrantedPath, ...]:
+        """The paths for which a person may add a grant now: none that holds credentials."""
+        choosable = takes_capability_option(self.package.staged.source.source)
+        return tuple(one for one in self.ungranted if not one.credentials) if choosable else ()
 
     def check_consent(self, consent: InstallConsent) -> None:
         """Check a person's answer against what they were shown.
@@ -106,16 +120,20 @@ def make_plan(store: PluginStore, package: ResolvedPackage, *, downgrade: bool =
             package, PlanAction.VALUES if fields else PlanAction.NOTHING, terms, fields=fields, old_version=old_version
         )
     check_installable(store, package, allow_downgrade=downgrade)
-    manifest = package.manifest
+    manifest, source = package.manifest, package.staged.source.source
+    ungranted = ungranted_paths(manifest, package.values)
     warnings = (
         *package.warnings,
         *missing_paths(manifest.capabilities),
         *unreadable_paths_here(manifest.capabilities),
-        *ungranted_paths(manifest, package.values, package.staged.source.source),
+        *(one.to_problem(source) for one in ungranted),
         *find_disallowed_hosts(manifest, store.allowed_domains),
     )
     if package.upgrade is None:
-        return InstallPlan(package, PlanAction.INSTALL, terms, install_screen(package), warnings, downgrade=downgrade)
+        screen = install_screen(package)
+        return InstallPlan(
+            package, PlanAction.INSTALL, terms, screen, warnings, downgrade=downgrade, ungranted=ungranted
+        )
     return InstallPlan(
         package,
         PlanAction.UPGRADE,
@@ -124,6 +142,7 @@ def make_plan(store: PluginStore, package: ResolvedPackage, *, downgrade: bool =
         warnings,
         old_version=old_version,
         downgrade=downgrade,
+        ungranted=ungranted,
     )
 
 

@@ -36,6 +36,10 @@ class ToolTrustRow:
     trusted_by: str
     trusted_at: str
 
+    def is_read_mark_of(self, digest: str) -> bool:
+        """Whether it is about a tool of this version, and that it only reads."""
+        return self.word is TrustedWord.READS and self.digest == digest
+
 
 @dataclass(frozen=True, slots=True)
 class ToolTrust:

@@ -83,6 +83,9 @@ class ReadMarksJson(TypedDict):
 
     trusted: Annotated[list[str], "Those that a person takes at their word."]
     untrusted: Annotated[dict[str, str], "The others that a person could take at their word: hashes by name."]
+    tried: Annotated[
+        list[str], "Of a server that never ran: those that are trusted as they were in a trial, once it lists them so."
+    ]
 
 
 class ToolsJson(TypedDict):
@@ -119,6 +122,7 @@ class PluginTools:
     texts: Mapping[str, DefinitionTexts] | None = None  # definitions of a server's tools, by name
     scan: PluginScan | None = None  # the input for suspicious-text findings
     trust: ToolTrust = NO_TRUST
+    tried_reads: tuple[str, ...] = ()  # of a server that never ran: tools that are trusted as they were in a trial
 
     def to_value(self) -> ToolsJson:
         findings = self.scan_findings()
@@ -136,6 +140,7 @@ class PluginTools:
         return {
             "trusted": [tool.spec.name for tool in marked if tool.spec.name in self.trust.reads],
             "untrusted": {tool.spec.name: tool.hash for tool in marked if tool.spec.name not in self.trust.reads},
+            "tried": list(self.tried_reads),
         }
 
     def usable_tools(self) -> tuple[UsableTool, ...]:
@@ -268,7 +273,8 @@ def read_version_tools(tx: Transaction, store: PluginStore, version: VersionRow,
     known = bool(rows) or was_listed(tx, store.tenant, version.plugin)
     texts = texts_by_name(tx, store.tenant, version.plugin, TOOL)
     trust = trust_in_force(trust_rows, version.digest, {row.name: row.hash for row in tools})
-    return PluginTools(version.plugin, known, manifest, root, tools, texts, scan, trust)
+    tried_reads = () if known else tuple(row.tool for row in trust_rows if row.is_read_mark_of(version.digest))
+    return PluginTools(version.plugin, known, manifest, root, tools, texts, scan, trust, tried_reads)
 
 
 def _parse_tool(raw: Any) -> CallableSpec | None:

@@ -49,7 +49,8 @@ def trust_claims(
         plugin: The plugin's name or alias.
         word: What is believed.
         tools: The tools; None for all that say that they only read.
-        shown: The hashes of the definitions that the person saw, by tool.
+        shown: The hashes of the definitions that the person saw, by tool. Of a server that never ran, these are what a
+            trial showed: they are believed once it lists them so.
 
     Raises:
         NotFound: no such plugin, or no such tool.
@@ -64,35 +65,50 @@ def trust_claims(
         if version is None:
             raise pinned_version_missing_error(row)
         known = read_version_tools(tx, store, version, manifest_of(version))
-        usable = {tool.spec.name: tool for tool in known.usable_tools()}
-        chosen = _choose(store, known, usable, word, tools)
-        for tool in chosen:
-            if shown.get(tool.spec.name, tool.hash) != tool.hash:
-                raise Conflict(
-                    f"{row.name} {tool.spec.name} changed after it was shown to you",
-                    code="definition.changed_meanwhile",
-                    action=Action.of("plugin.tools", plugin=row.name, tenant=store.tenant),
-                    details={"plugin": row.name, "hash": tool.hash},
-                )
-            save_trust(
-                tx,
-                store.tenant,
-                row.name,
-                ToolTrustRow(
-                    tool.spec.name,
-                    word,
-                    version.digest,
-                    tool.hash,
-                    store.by or UNRECORDED_PRINCIPAL,
-                    store.now(),
-                ),
-            )
-        names = tuple(tool.spec.name for tool in chosen)
+        if not known.known and word is TrustedWord.READS and shown:
+            chosen = _choose_tried(known, shown)
+        else:
+            chosen = _choose_listed(store, known, word, tools, shown)
+        by, now = store.by or UNRECORDED_PRINCIPAL, store.now()
+        for name, definition_hash in chosen.items():
+            trusted = ToolTrustRow(name, word, version.digest, definition_hash, by, now)
+            save_trust(tx, store.tenant, row.name, trusted)
+        names = tuple(chosen)
         if names:
             store.publish(tx, PluginClaimsTrusted(row.name, version.version, version.digest, word.value, names))
         return TrustChange(row.name, version.version, names)
 
     return store.database.write(unit)
+
+
+def _choose_tried(known: PluginTools, shown: Mapping[str, str]) -> dict[str, str]:
+    """Return the definitions of a server that never ran, as a trial showed them: hashes by tool.
+
+    A row of a tool that does not say that it only reads has no effect; see `apply_trust`.
+    """
+    return {name: definition_hash for name, definition_hash in shown.items() if name not in known.tried_reads}
+
+
+def _choose_listed(
+    store: PluginStore, known: PluginTools, word: TrustedWord, tools: Sequence[str] | None, shown: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the tools to believe as they are defined now: hashes by tool.
+
+    Raises:
+        Conflict: a server has changed a definition since it was shown.
+        NotFound, OperatorError: see `_choose`.
+    """
+    usable = {tool.spec.name: tool for tool in known.usable_tools()}
+    chosen = {tool.spec.name: tool.hash for tool in _choose(store, known, usable, word, tools)}
+    for name, definition_hash in chosen.items():
+        if shown.get(name, definition_hash) != definition_hash:
+            raise Conflict(
+                f"{known.name} {name} changed after it was shown to you",
+                code="definition.changed_meanwhile",
+                action=Action.of("plugin.tools", plugin=known.name, tenant=store.tenant),
+                details={"plugin": known.name, "hash": definition_hash},
+            )
+    return chosen
 
 
 def _choose(

@@ -12,10 +12,12 @@ import click
 from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.commands.mcp_import.client_files import CLIENT_NAMES
-from paddock.cli.commands.mcp_import.import_servers import ImportTerms, import_servers
+from paddock.cli.commands.mcp_import.grant_offer import offer_trial
+from paddock.cli.commands.mcp_import.import_servers import import_servers
+from paddock.cli.commands.mcp_import.import_terms import ImportTerms
 from paddock.cli.commands.plugin.install import grant_option
 from paddock.cli.output.report import print_error, print_json
-from paddock.core.errors import Invalid, NotFound, OperatorError
+from paddock.core.errors import Invalid, NotFound, OperatorError, PaddockError
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -59,6 +61,17 @@ _FILE_SUFFIXES = (".json", ".jsonc", ".toml", ".yaml", ".yml", ".mcpb", ".dxt", 
     is_flag=True,
     help="Replace the imported servers in each client's settings by Paddock; a backup is kept.",
 )
+@click.option(
+    "--paths",
+    type=click.Choice(["read", "write", "none"]),
+    help="Let servers read, or also change, the files and folders that their settings name. [default: ask]",
+)
+@click.option(
+    "--try/--no-try",
+    "tries",
+    default=None,
+    help="Try each server that runs here: whether it answers, and what else it needs. [default: ask]",
+)
 @click.option("--undo", is_flag=True, help="Put back what --replace replaced, in FILE or in all settings.")
 @options.yes
 @options.as_json
@@ -71,6 +84,8 @@ def import_(
     capability: tuple[str, ...],
     grant: tuple[str, ...],
     replace_: bool,
+    paths: str | None,
+    tries: bool | None,
     undo: bool,
     yes: bool,
     as_json: bool,
@@ -91,7 +106,7 @@ def import_(
             raise click.UsageError("--undo takes a settings file and no names of servers")
         undo_replacements(_directories(), file, as_json=as_json)
         return
-    terms = ImportTerms(capability, grant, file, chosen, clients, all_=all_, replace=replace_, yes=yes)
+    terms = ImportTerms(capability, grant, file, chosen, clients, all_, replace_, yes, paths, tries)
     if file is None:
         _import_found(terms, as_json=as_json)
     else:
@@ -131,7 +146,11 @@ def _import_file(path: Path, terms: ImportTerms, *, as_json: bool) -> None:
         body = {"source": absolute_source(str(path))[0], "grant": list(terms.grant)}
         with open_client() as api:
             value = install_package(api, body, parse_grants(terms.grant), terms.retype(), yes=terms.yes)
+            failures: list[PaddockError] = []
+            offer_trial(api, value, terms, failures)
             report_installed(api, value, as_json=as_json)
+            if failures:
+                raise failures[0]
         return
     own = client.paddock_entries if client else frozenset[str]()
     found = found_from_file(path, _read_servers(path))

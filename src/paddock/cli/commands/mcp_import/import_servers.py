@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from paddock.cli.commands.mcp_import.grant_offer import GrantOffer, offer_trial
+from paddock.cli.commands.mcp_import.import_terms import ImportTerms
 from paddock.cli.output.report import print_error, print_json, print_message, print_problems, styled
 from paddock.core.errors import NeedsConsent, OperatorError, PaddockError
 from paddock.core.printable import printable
@@ -21,37 +21,15 @@ if TYPE_CHECKING:
     from paddock.cli.commands.mcp_import.found_servers import FoundServer
     from paddock.manifest.capability import Capability
     from paddock.manifest.dialects.mcp_user_config import ImportedServer
-    from paddock.manifest.result import ManifestResult
 
 _VARIABLE_PATTERN = re.compile(r"\$\{[^}]*\}")
-
-
-@dataclass(frozen=True, slots=True)
-class ImportTerms:
-    """What the person typed."""
-
-    capability: tuple[str, ...]
-    grant: tuple[str, ...]
-    file: Path | None
-    names: tuple[str, ...]
-    clients: tuple[str, ...]
-    all_: bool
-    replace: bool
-    yes: bool
-
-    def retype(self, *names: str) -> str:
-        """Return the command to type again, without consent."""
-        words = ["paddock", "import", *([shlex.quote(str(self.file))] if self.file else [])]
-        words += ["--all"] if self.all_ and not names else []
-        options = [("client", name) for name in self.clients] + [("only", name) for name in names or self.names]
-        options += [("capability", text) for text in self.capability]
-        return " ".join([*words, *(f"--{option} {shlex.quote(text)}" for option, text in options)])
 
 
 def import_servers(api: ApiClient, servers: Sequence[FoundServer], terms: ImportTerms, *, as_json: bool) -> None:
     """Import the servers one after another, then write or print the settings of their clients."""
     from paddock.cli.output.consent_prompt import parse_grants
     from paddock.core.error_formats import error_to_json, exit_code
+    from paddock.manifest.model import RemoteRuntime
 
     capabilities = parse_grants(terms.capability, "--capability")
     if capabilities and len(servers) > 1:
@@ -71,11 +49,11 @@ def import_servers(api: ApiClient, servers: Sequence[FoundServer], terms: Import
         path = server.places[0].path
         try:
             body = {"settings_file": str(path.resolve()), "server": server.title, "capabilities": [*terms.capability]}
-            result = {"server": server.title} | _import_server(
-                api, server.reading, body, granted, retype, yes=terms.yes
-            )
+            result = {"server": server.title} | _import_server(api, server, body, granted, retype, terms)
             results.append(result)
             _report_copied_secrets(result, server.reading.all()[0], path)
+            if not isinstance(server.reading.all()[0].manifest.runtime, RemoteRuntime):
+                offer_trial(api, result, terms, failures)
         except PaddockError as error:
             # One server's failure says nothing about the next.
             failures.append(error)
@@ -140,12 +118,11 @@ def _hand_over(
 
 def _import_server(
     api: ApiClient,
-    reading: ManifestResult,
+    server: FoundServer,
     body: Mapping[str, Any],
     granted: Sequence[Capability],
     retype: str,
-    *,
-    yes: bool,
+    terms: ImportTerms,
 ) -> dict[str, Any]:
     """Show, confirm and install one server; as the package that its command would fetch, if it does that.
 
@@ -157,7 +134,9 @@ def _import_server(
     from paddock.manifest.rules.readiness import FETCHED_AT_START
     from paddock.plugins.install.import_servers import find_server_package
 
+    reading = server.reading
     package = find_server_package(reading.all()[0])
+    offer = GrantOffer(server.title, terms.paths, asks=not terms.yes)
 
     def introduce(warnings: Sequence[Mapping[str, Any]]) -> None:
         shown_messages = {warning["message"] for warning in warnings}
@@ -173,8 +152,10 @@ def _import_server(
                 f"  {styled('→', 'dim')} its command would fetch a package at every start; installed instead: {source}"
             )
 
-    result = install_package(api, body, granted, retype, yes=yes, introduce=introduce)
-    return result | ({"package": package.typed_source} if package else {})
+    result = install_package(api, body, granted, retype, yes=terms.yes, introduce=introduce, choose_grants=offer.choose)
+    if result["action"] in ("unchanged", "upgraded") and terms.paths in ("read", "write"):
+        print_message(f"  {styled('→', 'dim')} it keeps its grants; to add some: paddock plugin try {result['name']}")
+    return result | {"missing_grants": offer.missing} | ({"package": package.typed_source} if package else {})
 
 
 def _report_copied_secrets(result: dict[str, Any], server: ImportedServer, path: Path) -> None:

@@ -28,6 +28,7 @@ def install_package(
     introduce: Callable[[Sequence[Mapping[str, Any]]], None] | None = None,
     save: Path | None = None,
     enables: bool = False,
+    choose_grants: Callable[[Mapping[str, Any]], Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """Fetch, show, confirm and install a package. Returns the result as JSON data.
 
@@ -41,23 +42,40 @@ def install_package(
         introduce: Prints more about the package before its screen; gets the warnings that follow the screen.
         save: The folder to write the package of a server file to, in place of installing it.
         enables: Whether the caller enables it next.
+        choose_grants: Returns grants that the person adds; gets the proposal with its `missing_grants`.
 
     Raises:
         NeedsConsent: the person declined, or there is no terminal to ask on.
         PaddockError: it cannot be installed.
     """
     from paddock.cli.client.install_job import start_install
+    from paddock.cli.output.consent_prompt import parse_grants
 
     with start_install(client, body) as install:
         fetched = install.wait_for_proposal()
         proposal = fetched["proposal"]
-        if introduce is not None:
-            introduce(proposal["warnings"] if proposal else ())
-        if save is not None:
-            return _save_proposal(proposal, body["source"], save)
-        if proposal is None or proposal["screen"] is None:
-            return _confirm_unchanged(install, fetched, retype, yes=yes)
-        return _confirm_files(install, proposal, body, granted, retype, yes=yes, less_trust=less_trust, enables=enables)
+        chosen = choose_grants(proposal) if choose_grants and proposal and proposal["missing_grants"] else ()
+        if not chosen:
+            if introduce is not None:
+                introduce(proposal["warnings"] if proposal else ())
+            if save is not None:
+                return _save_proposal(proposal, body["source"], save)
+            if proposal is None or proposal["screen"] is None:
+                return _confirm_unchanged(install, fetched, retype, yes=yes)
+            return _confirm_files(
+                install, proposal, body, granted, retype, yes=yes, less_trust=less_trust, enables=enables
+            )
+    # What was fetched is remembered, so that nothing is fetched twice.
+    return install_package(
+        client,
+        {**body, "capabilities": [*body.get("capabilities", ()), *chosen]},
+        [*granted, *parse_grants(chosen)],
+        " ".join([retype, *(f"--capability {shlex.quote(one)}" for one in chosen)]),
+        yes=yes,
+        less_trust=less_trust,
+        introduce=introduce,
+        enables=enables,
+    )
 
 
 def _save_proposal(proposal: Mapping[str, Any] | None, source: str, folder: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import click
 from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.commands.plugin.tools import print_suspicious_text
-from paddock.cli.commands.plugin.trust import offer_read_marks
+from paddock.cli.commands.plugin.trust import offer_read_marks, trust_reads_option
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import print_json, print_message, print_problems, styled
 from paddock.core.action import Action
@@ -60,11 +60,7 @@ def _report_restart(
 @installed_plugin_argument
 @options.tenant
 @enable_grant_option
-@click.option(
-    "--trust-reads/--no-trust-reads",
-    default=None,
-    help="Take its word for tools that say that they only read. [default: ask]",
-)
+@trust_reads_option
 @click.option("--no-start", is_flag=True, help="Only record that it is enabled. It starts with its first call.")
 @options.yes
 @options.as_json
@@ -78,9 +74,9 @@ def enable(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Enable a plugin. A running daemon starts it; its files are verified on every start.
+    """Enable a plugin and start it; its files are verified on every start.
 
-    A server that never ran is started once even without a daemon, to see whether it answers.
+    Without a daemon it is started once, to see whether it answers, and ends with this command.
 
     Consent given at installation is for the default tenant; for another tenant, the capabilities are shown and consent
     is asked for.
@@ -125,19 +121,17 @@ def enable_installed(
     trust_reads: bool = False,
     no_start: bool = False,
 ) -> EnabledPlugin:
-    """Enable an installed plugin, and start it if a daemon runs it on or it never ran."""
+    """Enable an installed plugin, and start it: without a daemon, until this command ends."""
     from paddock.cli.client.api_client import plugin_path
 
     path = plugin_path(name)
     tools_known = no_start or client.get(f"{path}/tools")["known"]
-    # Without a daemon it only runs until this command ends.
-    starts = not no_start and (client.has_daemon or not tools_known)
-    body = {"grant": [str(capability) for capability in granted], "start": starts}
+    body = {"grant": [str(capability) for capability in granted], "start": not no_start}
     body |= {"trust_reads": True} if trust_reads else {}
     response = client.post(f"{path}/enable", body, timeout_s=None)
     discovered = None if tools_known else client.get(plugin_path(response["name"]))
     has_marks = bool(client.get(f"{path}/tools")["read_marks"]["untrusted"])
-    return EnabledPlugin(response, starts, discovered, client.has_daemon, has_marks)
+    return EnabledPlugin(response, not no_start, discovered, client.has_daemon, has_marks)
 
 
 def report_enabled(enabled: EnabledPlugin, tenant: str, *, quiet: bool) -> dict[str, Any]:

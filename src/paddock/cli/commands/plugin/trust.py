@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
 
 MAX_NAMES = 12
+trust_reads_option = click.option(
+    "--trust-reads/--no-trust-reads",
+    default=None,
+    help="Take its word for tools that say that they only read. [default: ask]",
+)
 _WORD_TEXTS = {"reads": "only reads, as it says", "errors": "has done nothing where it answers with an error"}
 
 
@@ -143,13 +148,21 @@ def _print_trust(recorded: Mapping[str, Any], tenant: str, *, as_json: bool) -> 
     reads = {tool["name"]: tool["reads_trusted_by"] for tool in recorded["tools"] if tool["reads_trusted_by"]}
     if as_json:
         print_json(
-            {"name": recorded["name"], "reads": reads, "errors": errors, "untrusted_reads": list(marks["untrusted"])}
+            {
+                "name": recorded["name"],
+                "reads": reads,
+                "errors": errors,
+                "untrusted_reads": list(marks["untrusted"]),
+                "tried_reads": marks["tried"],
+            }
         )
         return
+    for tool in marks["tried"]:
+        print_result(wrap_text(f"{printable(tool, 200)}: only reads, as it says, once it runs and still says so", 4))
     for word, trusted in (("reads", reads), ("errors", errors)):
         for tool, person in trusted.items():
             print_result(wrap_text(f"{printable(tool, 200)}: {_WORD_TEXTS[word]} (trusted by {printable(person)})", 4))
-    if not reads and not errors:
+    if not reads and not errors and not marks["tried"]:
         print_message(f"you take the word of {recorded['name']} for nothing")
     if marks["untrusted"]:
         print_untrusted_marks(recorded["name"], list(marks["untrusted"]), tenant)
@@ -157,13 +170,19 @@ def _print_trust(recorded: Mapping[str, Any], tenant: str, *, as_json: bool) -> 
 
 def print_untrusted_marks(plugin: str, names: Sequence[str], tenant: str) -> None:
     """Say that tools claim to only read, and how to take their word for it."""
-    verb, pronoun = ("says it only reads", "its") if len(names) == 1 else ("say they only read", "their")
-    shown = ", ".join(printable(name) for name in names[:MAX_NAMES]) + (", …" if len(names) > MAX_NAMES else "")
-    print_message(wrap_text(f"{count_text(len(names), 'tool')} {verb} (unverified): {shown}", 2))
+    print_read_claims(names)
+    pronoun = "its" if len(names) == 1 else "their"
     print_message(
         f"  {styled('→', 'dim')} to take {pronoun} word for it: paddock plugin trust {plugin} --reads"
         f"{tenant_option(tenant)}"
     )
+
+
+def print_read_claims(names: Sequence[str]) -> None:
+    """Say which tools claim to only read."""
+    verb = "says it only reads" if len(names) == 1 else "say they only read"
+    shown = ", ".join(printable(name) for name in names[:MAX_NAMES]) + (", …" if len(names) > MAX_NAMES else "")
+    print_message(wrap_text(f"{count_text(len(names), 'tool')} {verb} (unverified): {shown}", 2))
 
 
 def offer_read_marks(client: ApiClient, plugin: str, tenant: str) -> list[str]:
@@ -180,6 +199,41 @@ def offer_read_marks(client: ApiClient, plugin: str, tenant: str) -> list[str]:
     print_untrusted_marks(plugin, names, tenant)
     if not is_interactive() or not ask_yes_no(_read_marks_question(names)):
         return []
-    changed = client.post(f"{plugin_path(plugin)}/trust", _trust_body("reads", (), recorded, trusted=True))
+    return _take_word(client, plugin, _trust_body("reads", (), recorded, trusted=True))
+
+
+def trust_tried_marks(
+    client: ApiClient, plugin: str, shown: Mapping[str, str], *, trusted: bool | None, retype: str
+) -> list[str]:
+    """Take the word of tools as a trial showed them; where nothing is said about it, ask at the terminal.
+
+    Args:
+        client: Stores it.
+        plugin: The plugin.
+        shown: The hashes of the tools that say that they only read.
+        trusted: Whether the person has said so on the command line; None: ask.
+        retype: The command that says so.
+
+    Returns the tools that are trusted now.
+    """
+    names = list(shown)
+    if not names or trusted is False:
+        return []
+    if trusted is None:
+        print_read_claims(names)
+        if not is_interactive():
+            print_message(
+                f"  {styled('→', 'dim')} to take {'its' if len(names) == 1 else 'their'} word for it: {retype}"
+            )
+            return []
+        if not ask_yes_no(_read_marks_question(names)):
+            return []
+    return _take_word(client, plugin, {"word": "reads", "trusted": True, "tools": names, "shown": dict(shown)})
+
+
+def _take_word(client: ApiClient, plugin: str, body: Mapping[str, Any]) -> list[str]:
+    from paddock.cli.client.api_client import plugin_path
+
+    changed = client.post(f"{plugin_path(plugin)}/trust", dict(body))
     _report_change(changed)
     return changed["tools"]

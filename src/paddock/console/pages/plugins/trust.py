@@ -34,7 +34,7 @@ class TrustPages:
             word = TrustedWord(form.last_text("word"))
         except ValueError:
             raise _not_a_form() from None
-        shown = dict(_parse_tools(form.texts.get("tool", ())))
+        shown = dict(parse_shown_tools(form.texts.get("tool", ())))
         tools = list(shown) or None
         if form.last_text("trusted") == "yes":
             if tools is None:
@@ -46,7 +46,7 @@ class TrustPages:
         return redirect_with_flash(plugin_path(name), "distrusted")
 
 
-def _parse_tools(texts: Iterable[str]) -> Iterable[tuple[str, str]]:
+def parse_shown_tools(texts: Iterable[str]) -> Iterable[tuple[str, str]]:
     """Yield the tools named in a form, each with the hash of the definition that was shown.
 
     Raises:
