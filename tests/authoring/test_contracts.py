@@ -297,3 +297,12 @@ async def test_a_tool_with_atomic_recovery_is_called_as_the_guide_writes_it(tmp_
     found = await findings(tmp_path / "plugin", tmp_path / "home")
 
     assert found["call keep"].verdict is CheckVerdict.PASS, found["call keep"]
+
+
+async def test_a_call_that_uses_what_its_manifest_does_not_ask_for_is_told_what_to_declare(tmp_path: Path) -> None:
+    changed = 'plugin.storage.query("SELECT 1")\n    plugin.log.info("greeting", name=name)'
+    finding = await found(
+        tmp_path, "plugin", "call greet", "main.py", 'plugin.log.info("greeting", name=name)', changed
+    )
+
+    assert finding.verdict is CheckVerdict.FAIL and "storage:read" in finding.hint, finding

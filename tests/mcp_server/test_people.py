@@ -58,6 +58,7 @@ def test_the_person_whose_call_it_is_confirms_it_through_their_client(served: Da
         asked = [next(events), next(events)][-1]["data"]
         assert asked["method"] == "elicitation/create"
         assert "Paddock asks: mail odd waits for a person" in asked["params"]["message"]
+        assert ".." not in asked["params"]["message"]
         assert asked["params"]["requestedSchema"]["properties"]["lasts"]["enum"] == ["always", "once"]
         client.post({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": action, "content": ONCE}})
         result = next(events)["data"]["result"]
