@@ -20,6 +20,7 @@ from fixtures.commands import Paddock, Said
 from fixtures.daemons import again_and_again, daemon, eventually
 from fixtures.packages import native, write_json
 from fixtures.parrot import parrot
+from fixtures.small_disks import small_disk
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -65,6 +66,7 @@ def test_a_backup_holds_every_file_of_the_home_and_only_its_owner_can_read_it(ke
     assert (other.home / "policies").stat().st_mode & 0o777 == 0o710
     assert (said["engine"], said["ledger"][0]["verdict"]) == ("sqlite", "sound")
     assert other.listed() == paddock.listed()
+    assert {one["state"] for one in other.listed().values()} == {"disabled"}, "and no file of a plugin is missing"
     assert other.quickly("secret", "list", "--json").json == paddock.quickly("secret", "list", "--json").json
     assert not list(other.home.rglob("restoring-*")), "nothing of the work is left"
 
@@ -143,7 +145,27 @@ DAMAGES: dict[str, Any] = {
         (m, d),
     ],
     "a device": lambda m, d, _: [(forged("data/device", tarfile.FIFOTYPE), b""), (m, d)],
+    "a database elsewhere": lambda m, d, outside: relisted(
+        m, d, forged("data/paddock.db", tarfile.SYMTYPE, f"{outside}/x.db"), kind="link", target=f"{outside}/x.db"
+    ),
+    "a database that nobody checks": lambda m, d, _: relisted(m, d, engine="postgresql"),
+    "a list of another engine": lambda m, d, _: relisted(m, d, engine="oracle"),
 }
+
+
+def relisted(
+    member: tarfile.TarInfo, data: bytes, link: tarfile.TarInfo | None = None, engine: str = "sqlite", **fields: Any
+) -> list[tuple[tarfile.TarInfo, bytes]]:
+    """A member of a backup whose list fits its other database."""
+    if member.name == "data/paddock.db" and link is not None:
+        return [(link, b"")]
+    if member.name != "paddock-backup.json":
+        return [(member, data)]
+    listed = json.loads(data) | {"engine": engine}
+    for entry in listed["entries"]:
+        if entry["path"] == "data/paddock.db" and fields:
+            entry |= {"mode": 0o644, "size": 0, "sha256": ""} | fields
+    return [(member, json.dumps(listed).encode())]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -186,8 +208,8 @@ def backed_up_around(paddock: Paddock, backup: Path, change: Callable[[], object
     held.execute("BEGIN EXCLUSIVE")
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(paddock, "backup", backup, "--json", code=code)
-        copies = f".{backup.name}.*/*.db"
-        eventually(lambda: len(list(backup.parent.glob(copies))) == 2, "it never came to the plugin's database")
+        copies = ".paddock-backup-*/held.sqlite"
+        eventually(lambda: bool(list(backup.parent.glob(copies))), "it never came to the plugin's database")
         change()
         held.close()
         return running.result()
@@ -226,6 +248,54 @@ def test_what_is_recorded_while_a_home_is_copied_does_not_look_lost_in_its_backu
     backed_up_around(copied, tmp_path / "b.tar", lambda: copied.quickly("user", "add", "ann"))
     restored = Paddock(tmp_path / "other").quickly("restore", tmp_path / "b.tar", "--json").json
     assert [chain["verdict"] for chain in restored["ledger"]] == ["sound"]
+
+
+@pytest.mark.parametrize("place", ["config/data", "config/state/x", "data/paddock.lock", "data/staging/x"])
+def test_a_backup_puts_nothing_where_paddock_itself_works(
+    kept: tuple[Paddock, Path], tmp_path: Path, place: str
+) -> None:
+    def add(member: tarfile.TarInfo, data: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
+        parents = [forged(place.rpartition("/")[0], tarfile.DIRTYPE)] if place.count("/") > 1 else []
+        first = [*((one, b"") for one in parents), (forged(place), b"x")]
+        return [*(first if member.name == "data/paddock.db" else []), (member, data)]
+
+    _, backup = kept
+    other = Paddock(tmp_path / "other")
+    broken = rewritten(backup, tmp_path / "broken.tar", add)
+    assert other.quickly("restore", broken, "--json", code=6).error["code"] == "backup.reserved_place"
+    assert contents(other.home) == {}
+
+
+def test_a_home_with_a_part_that_cannot_be_moved_is_as_it_was_after_the_refused_restore(
+    kept: tuple[Paddock, Path], tmp_path: Path
+) -> None:
+    _, backup = kept
+    mine = Paddock(tmp_path / "home")
+    mine.quickly("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
+    with small_disk(mine.home / "data" / "storage", "1m") as disk:
+        (disk / "mine.sqlite").write_bytes(b"mine")
+        before = contents(mine.home)
+        said = mine.quickly("restore", backup, "--replace", "--json", code=1)
+        assert said.error["code"] == "system_refused" and "storage" in said.error["message"]
+        assert contents(mine.home) == before
+        assert list(mine.listed()) == ["parrot"]
+        assert not list(mine.home.rglob("restor*-*")) and not list(mine.home.rglob("before-restore-*"))
+
+
+def test_a_database_at_a_place_of_its_own_is_backed_up_once_and_an_unused_one_is_not(
+    kept: tuple[Paddock, Path], tmp_path: Path
+) -> None:
+    paddock, _ = kept
+    shutil.copytree(paddock.home, tmp_path / "home", ignore=shutil.ignore_patterns("run"))
+    shutil.copy(paddock.home / "data" / "paddock.db", tmp_path / "elsewhere.db")
+    moved = Paddock(tmp_path / "home", store=f"sqlite:///{tmp_path / 'elsewhere.db'}")
+    moved.quickly("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
+    moved.quickly("backup", tmp_path / "moved.tar")
+
+    other = Paddock(tmp_path / "other", store=moved.store)
+    said = other.quickly("restore", tmp_path / "moved.tar")
+    assert "store.url" in said.err and str(tmp_path / "elsewhere.db") in said.err
+    assert list(Paddock(other.home).listed()) == ["notes", "parrot", "weather"]
 
 
 def test_half_a_backup_and_what_is_none_are_refused(kept: tuple[Paddock, Path], tmp_path: Path) -> None:

@@ -79,6 +79,11 @@ class Directories:
         """The embedded store, where `store.url` names no other."""
         return self.data / "paddock.db"
 
+    @property
+    def restore_journal(self) -> Path:
+        """Exists while a backup is moved into place; then the home is neither the old nor the new one."""
+        return self.data / "restore-journal.json"
+
     def all(self) -> tuple[Path, ...]:
         """The directories, parents before children."""
         return (self.config, self.data, self.state, self.cache, self.run)

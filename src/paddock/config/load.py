@@ -11,6 +11,7 @@ from paddock.config.directories import Directories
 from paddock.config.project_file import read_project_file
 from paddock.config.resolve import LoadedSettings, SettingSources, project_warnings, resolve_settings
 from paddock.config.toml_file import TomlFile, read_toml, refuse_unsafe_file
+from paddock.core.action import Action
 from paddock.core.errors import Invalid, OperatorError, Problem
 from paddock.core.printable import MAX_PATH_CHARS, printable
 
@@ -33,8 +34,15 @@ def load_settings(
     Raises:
         Invalid: With every mistake in our own files, the environment and the flags; when a file of ours is not TOML
             at all, with that. A project's mistakes are warnings.
-        OperatorError: A file cannot be read, or others can write it.
+        OperatorError: A file cannot be read, or others can write it; or the home is half restored.
     """
+    if directories.restore_journal.exists():
+        raise OperatorError(
+            "a restore of this home is under way, or was interrupted",
+            code="config.half_restored",
+            hint="wait for it; where it was interrupted, put back what was there before",
+            action=Action.of("restore.undo"),
+        )
     errors: list[Invalid] = []
     files: list[TomlFile] = []
     for path in (directories.local_file, directories.config_file):

@@ -49,19 +49,30 @@ def backup(file: str, *, as_json: bool) -> None:
 
 
 @command("restore", examples=["paddock restore /mnt/backups/paddock.tar"])
-@click.argument("file", metavar="FILE", help="A file that `paddock backup` wrote.")
+@click.argument("file", required=False, metavar="[FILE]", help="A file that `paddock backup` wrote.")
 @click.option("--replace", "replace_", is_flag=True, help="Move what is in the home aside first.")
+@click.option("--undo", is_flag=True, help="Put back what was in the home before a restore that was interrupted.")
 @options.as_json
-def restore(file: str, *, replace_: bool, as_json: bool) -> None:
+def restore(file: str | None, *, replace_: bool, undo: bool, as_json: bool) -> None:
     """Restore a home from a backup, after checking all its files and its ledger. No daemon may run.
 
     The home must be empty. To restore into another one, set PADDOCK_HOME.
     """
-    from paddock.host.backup.restore import restore_backup
+    from paddock.host.backup.restore import restore_backup, undo_interrupted_restore
 
-    restored = restore_backup(Path(file), _directories(), replace=replace_)
+    directories = _directories()
+    if undo is (file is not None):
+        raise click.UsageError("name a backup, or give --undo alone")
+    if file is None:
+        undo_interrupted_restore(directories)
+        if as_json:
+            print_json({"undone": True})
+        print_message(f"{styled('✓', 'green')} the home is what it was before the restore")
+        return
+    restored = restore_backup(Path(file), directories, replace=replace_)
     contents = restored.contents
     missing = _not_included(contents)
+    elsewhere = _configured_elsewhere(directories) if contents.engine == "sqlite" else None
     if as_json:
         print_json(
             {
@@ -81,6 +92,11 @@ def restore(file: str, *, replace_: bool, as_json: bool) -> None:
         print_message(f"  {styled('→', 'dim')} what was there before: {printable(str(path), 400)}")
     for text in missing:
         print_message(f"{styled('!', 'yellow')} not included: {text}")
+    if elsewhere is not None:
+        print_message(
+            f"{styled('!', 'yellow')} the database is {directories.database_file}, and the settings (store.url) name"
+            f" another one: {printable(elsewhere, 400)}"
+        )
     print_message(f"  {styled('→', 'dim')} check this machine: paddock doctor")
 
 
@@ -88,6 +104,20 @@ def _directories() -> Directories:
     from paddock.config.directories import find_directories
 
     return find_directories(os.environ, Path.home())
+
+
+def _configured_elsewhere(directories: Directories) -> str | None:
+    """Return the database that the settings name, if it is not the one that was restored."""
+    from paddock.config.load import load_settings
+    from paddock.config.project_file import working_directory
+    from paddock.core.errors import PaddockError
+    from paddock.store.database import embedded_path
+
+    try:
+        url = load_settings(directories, os.environ, cwd=working_directory()).settings.store.url
+    except PaddockError:
+        return None  # the doctor tells
+    return str(url) if url and embedded_path(url) != directories.database_file else None
 
 
 def _contents_json(contents: BackupContents) -> dict[str, Any]:
@@ -108,6 +138,10 @@ def _not_included(contents: BackupContents) -> list[str]:
         missing.append("what is in PostgreSQL: the ledger, packages, artifacts, people and secrets; use pg_dump")
     if not contents.holds_secret_keys:
         missing.append("the wrapping key of the secrets, unless none is used: it is not a file of this home")
+    if contents.skipped:
+        count = len(contents.skipped)
+        more = f" and {count - 1} more" if count > 1 else ""
+        missing.append(f"files that a plugin made unreadable: {printable(contents.skipped[0], 200)}{more}")
     return missing
 
 

@@ -61,6 +61,7 @@ COMMANDS: Final[Mapping[ActionKind, str]] = {
     "plugin.upgrade": "paddock plugin upgrade {plugin}[ --arg {argument}][ --capability {capabilities}]",
     "policy.check": "paddock policy check",
     "policy.show": "paddock policy show[ {rule}]",
+    "restore.undo": "paddock restore --undo",
     "secret.list": "paddock secret list[ --tenant {tenant}]",
     "secret.rotate": "paddock secret rotate",
     "secret.set": "paddock secret set {name}[ --user {user}][ --tenant {tenant}]",

@@ -65,6 +65,7 @@ PAGES: Final[Mapping[ActionKind, str | None]] = {
     "plugin.upgrade": "/plugins/{plugin}/upgrade",
     "policy.check": "/policy",
     "policy.show": "/policy",
+    "restore.undo": None,
     "secret.list": "/secrets",
     "secret.rotate": "/secrets",
     "secret.set": "/secrets/set?name={name}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast, get_args
 
 from paddock.config.directories import Directories
 from paddock.core.errors import OperatorError
@@ -21,6 +21,8 @@ BLOBS_PREFIX: Final = "data/packages/"
 # Folders that a restore makes beside what it works on.
 STAGED_PREFIX: Final = "restoring-"
 REPLACED_PREFIX: Final = "before-restore-"
+
+_ENGINES: Final[dict[str, Engine]] = {engine: engine for engine in get_args(Engine)}
 
 EntryKind = Literal["file", "directory", "link"]
 
@@ -45,6 +47,7 @@ class BackupContents:
     version: str
     created_at: str
     entries: tuple[BackupEntry, ...]
+    skipped: tuple[str, ...] = ()  # files in plugins' own folders that could not be copied
 
     @property
     def size(self) -> int:
@@ -60,7 +63,9 @@ class BackupContents:
         return any(entry.path.startswith(f"{KEYS_PREFIX}secrets/") for entry in self.entries)
 
     def to_bytes(self) -> bytes:
-        return json.dumps({"format": FORMAT} | asdict(self)).encode()
+        listed = asdict(self)
+        del listed["skipped"]
+        return json.dumps({"format": FORMAT} | listed).encode()
 
 
 def parse_contents(data: bytes) -> BackupContents:
@@ -78,7 +83,7 @@ def parse_contents(data: bytes) -> BackupContents:
                 hint="restore it with the version of Paddock that made it, or a newer one",
             )
         entries = tuple(BackupEntry(**entry) for entry in value["entries"])
-        return BackupContents(value["engine"], str(value["version"]), str(value["created_at"]), entries)
+        return BackupContents(_ENGINES[value["engine"]], str(value["version"]), str(value["created_at"]), entries)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise damaged_error("its list of files cannot be read") from None
 
@@ -101,12 +106,12 @@ def sections(directories: Directories) -> dict[str, Path]:
 def is_left_out(directories: Directories, path: Path) -> bool:
     """Whether a path below a section is no part of a backup: another section, a cache, a lock, or work in progress."""
     name = path.name
-    if path in directories.all():
-        return True
-    if path.parent in directories.all() and name.endswith(".lock"):  # deeper ones are files of plugins
+    if path in (*directories.all(), directories.restore_journal):
         return True
     if path.parent == directories.data and name in ("staging", "fingerprints", "workshop"):
         return True
     if path.parent == directories.state and name == "logs":
         return True
-    return path.parent in directories.all() and name.startswith((STAGED_PREFIX, REPLACED_PREFIX))
+    # Only beside our own files: packages contain lock files too.
+    own_work = name.endswith(".lock") or name.startswith((STAGED_PREFIX, REPLACED_PREFIX))
+    return path.parent in directories.all() and own_work

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import shutil
 import stat
 import tarfile
 import tempfile
@@ -31,13 +34,16 @@ from paddock.host.backup.archive_format import (
     is_left_out,
     sections,
 )
+from paddock.host.backup.home_walk import FoundFile, walk
 from paddock.store.database import embedded_path
-from paddock.store.filesystem import sync_directory, system_error
+from paddock.store.filesystem import remove_tree, sync_directory, system_error
 from paddock.store.sqlite import to_paddock_error
 
+_WORK_PREFIX = ".paddock-backup-"
 _DATABASE_COMPANIONS = ("-wal", "-shm", "-journal")
 _MEMBER_TYPES = {"file": tarfile.REGTYPE, "directory": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
 _BUSY_MS = 10_000
+_NO_LINKS = frozenset((errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))  # FAT, for example, has none
 
 
 def create_backup(
@@ -68,23 +74,24 @@ def create_backup(
         raise Conflict(f"{file} exists already", code="backup.exists", hint="choose another name")
     database = embedded_path(store)
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as work:
-            writer = _BackupWriter(directories, Path(work), database)
-            archive = Path(work) / "backup.tar"
+        with _work_directory(target.parent) as work:
+            writer = _BackupWriter(directories, work, database)
+            archive = work / "backup.tar"
             with (
                 _open_private(archive) as stream,
                 tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
             ):
+                entries = writer.write_all(tar)
                 contents = BackupContents(
                     "postgresql" if database is None else "sqlite",
                     version,
                     format_utc(clock.now()),
-                    writer.write_all(tar),
+                    entries,
+                    tuple(writer.skipped),
                 )
                 listed = contents.to_bytes()
                 tar.addfile(_TarMember(BackupEntry(CONTENTS_NAME, "file", 0o600, len(listed))), BytesIO(listed))
-            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))  # it may exist by now
-            archive.replace(target)
+            _publish(archive, target)
         sync_directory(target.parent)
     except FileExistsError:
         raise Conflict(f"{file} exists already", code="backup.exists", hint="choose another name") from None
@@ -95,6 +102,7 @@ def create_backup(
 
 class _BackupWriter:
     def __init__(self, directories: Directories, work: Path, database: Path | None) -> None:
+        self.skipped: list[str] = []
         self._directories = directories
         self._work = work
         self._database = database
@@ -106,48 +114,56 @@ class _BackupWriter:
             if name == "data" and self._database is not None and self._database.exists():
                 copy = self._copy_database(self._database)
                 blobs = _package_blobs(copy)
-                self._add_file(tar, copy, DATABASE_PATH, 0o600)
-            self._add_tree(tar, root, name)
+                self._add_path(tar, copy, DATABASE_PATH, 0o600)
+                copy.unlink()
+            for found in walk(root, name, self._is_wanted, self.skipped.append):
+                self._add(tar, found)
         self._require_unchanged_keys()
         self._require_blobs(blobs)
         return tuple(self._entries)
 
-    def _add_tree(self, tar: tarfile.TarFile, directory: Path, name: str) -> None:
-        try:
-            children = sorted(os.scandir(directory), key=lambda entry: entry.name)
-        except FileNotFoundError:
-            return  # removed meanwhile, or never made
-        for child in children:
-            path = Path(child.path)
-            if is_left_out(self._directories, path) or self._is_database_part(path):
-                continue
-            with suppress(FileNotFoundError):  # removed meanwhile, as a plugin is that a person removes
-                self._add(tar, path, f"{name}/{child.name}", child.stat(follow_symlinks=False))
+    def _is_wanted(self, path: Path) -> bool:
+        return not is_left_out(self._directories, path) and not self._is_database_part(path)
 
-    def _add(self, tar: tarfile.TarFile, path: Path, name: str, status: os.stat_result) -> None:
-        mode = stat.S_IMODE(status.st_mode)
-        if stat.S_ISDIR(status.st_mode):
-            self._add_member(tar, BackupEntry(name, "directory", mode))
-            self._add_tree(tar, path, name)
-        elif stat.S_ISLNK(status.st_mode):
-            self._add_member(tar, BackupEntry(name, "link", mode, target=str(path.readlink())))
-        elif stat.S_ISREG(status.st_mode):
-            is_database = path.suffix == ".sqlite" and path.is_relative_to(self._directories.data / "storage")
-            self._add_file(tar, self._copy_database(path) if is_database else path, name, mode)
+    def _add(self, tar: tarfile.TarFile, found: FoundFile) -> None:
+        mode = stat.S_IMODE(found.status.st_mode)
+        if stat.S_ISDIR(found.status.st_mode):
+            self._add_member(tar, BackupEntry(found.name, "directory", mode))
+        elif stat.S_ISLNK(found.status.st_mode):
+            with found.errors():
+                self._add_member(tar, BackupEntry(found.name, "link", mode, target=found.read_link()))
+        elif stat.S_ISREG(found.status.st_mode):
+            if found.path.suffix == ".sqlite" and self._is_in_storage(found.path):
+                copy = self._copy_database(found.path)
+            elif found.of_plugin:  # it may change its length while it is copied, which an archive cannot
+                copy = self._work / "copy"
+                with found.errors(), found.open() as source, copy.open("xb") as target:
+                    shutil.copyfileobj(source, target)
+            else:
+                with found.errors(), found.open() as source:
+                    self._add_file(tar, source, found.name, mode)
+                return
+            if copy.exists():
+                self._add_path(tar, copy, found.name, mode)
+                copy.unlink()
+
+    def _is_in_storage(self, path: Path) -> bool:
+        return path.is_relative_to(self._directories.data / "storage")
 
     def _is_database_part(self, path: Path) -> bool:
-        """Whether a file belongs to a database that is copied as a whole."""
-        if path == self._database:
+        """Whether a file belongs to a database that is copied as a whole, or to one that is not used any more."""
+        databases = (self._database, self._directories.database_file)
+        if path in databases:
             return True
         for ending in _DATABASE_COMPANIONS:
             if path.name.endswith(ending):
                 main = path.with_name(path.name.removesuffix(ending))
-                return main == self._database or main.suffix == ".sqlite"
+                return main in databases or (main.suffix == ".sqlite" and self._is_in_storage(main))
         return False
 
     def _copy_database(self, path: Path) -> Path:
         """Copy a SQLite database as of one moment, whatever is written meanwhile."""
-        copy = self._work / f"{len(self._entries)}.db"
+        copy = self._work / path.name
         source: apsw.Connection | None = None
         try:
             source = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -165,17 +181,20 @@ class _BackupWriter:
                 source.close()
         return copy
 
-    def _add_file(self, tar: tarfile.TarFile, path: Path, name: str, mode: int) -> None:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as source:
-            status = os.fstat(source.fileno())
-            info = _TarMember(BackupEntry(name, "file", mode, status.st_size), int(status.st_mtime))
-            hashed = _HashedReader(source)
-            try:
-                tar.addfile(info, hashed)
-            except OSError as error:
-                if hashed.size < status.st_size:
-                    raise _changed_error(f"{path} became shorter") from error
-                raise
+    def _add_path(self, tar: tarfile.TarFile, path: Path, name: str, mode: int) -> None:
+        with path.open("rb") as source:
+            self._add_file(tar, source, name, mode)
+
+    def _add_file(self, tar: tarfile.TarFile, source: BinaryIO, name: str, mode: int) -> None:
+        status = os.fstat(source.fileno())
+        info = _TarMember(BackupEntry(name, "file", mode, status.st_size), int(status.st_mtime))
+        hashed = _HashedReader(source)
+        try:
+            tar.addfile(info, hashed)
+        except OSError as error:
+            if hashed.size < status.st_size:
+                raise _changed_error(f"{name} became shorter") from error
+            raise
         self._entries.append(BackupEntry(name, "file", mode, status.st_size, hashed.digest.hexdigest()))
 
     def _add_member(self, tar: tarfile.TarFile, entry: BackupEntry) -> None:
@@ -238,6 +257,47 @@ def _changed_error(what: str) -> Conflict:
     return Conflict(
         f"the home changed while it was copied: {what}", code="backup.changed", hint="run the command again"
     )
+
+
+@contextmanager
+def _work_directory(parent: Path) -> Generator[Path]:
+    """Make a private directory for the unfinished backup. Those of commands that were killed are removed first."""
+    for other in parent.glob(f"{_WORK_PREFIX}*"):
+        _remove_abandoned(other)
+    with tempfile.TemporaryDirectory(prefix=_WORK_PREFIX, dir=parent) as work:
+        descriptor = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield Path(work)
+        finally:
+            os.close(descriptor)
+
+
+def _remove_abandoned(work: Path) -> None:
+    """Remove a directory of ours that no command works in: it holds keys."""
+    with suppress(OSError):
+        descriptor = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if os.fstat(descriptor).st_uid == os.geteuid():
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_tree(work)
+        finally:
+            os.close(descriptor)
+
+
+def _publish(archive: Path, target: Path) -> None:
+    """Give the complete backup its name, in one step.
+
+    Raises:
+        FileExistsError: there is such a file by now.
+    """
+    try:
+        os.link(archive, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        archive.replace(target)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tarfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
@@ -32,12 +32,12 @@ from paddock.host.backup.archive_format import (
     parse_contents,
     sections,
 )
+from paddock.host.backup.move_journal import Move, MoveJournal
 from paddock.ledger.chain.verifier import ChainFinding
 from paddock.ledger.chain.verify import verify_ledger
 from paddock.plugins.environments.store import EnvironmentStore
-from paddock.plugins.store.store import remove_path
 from paddock.store.database import open_direct
-from paddock.store.filesystem import sync_directory, system_error
+from paddock.store.filesystem import remove_tree, sync_directory, system_error
 from paddock.store.lock import LOCK_NAME, StoreLock
 
 _CHUNK_BYTES = 1 << 20
@@ -70,9 +70,8 @@ def restore_backup(file: Path, directories: Directories, *, replace: bool) -> Re
     """
     if not file.is_file():
         raise NotFound(f"there is no file {file}", code="backup.no_such_file", hint="is the path spelt right?")
-    create_directories(directories)
-    lock = StoreLock.take(directories.data, "command", wait=0)
-    try:
+    with _locked_home(directories):
+        _remove_interrupted(directories)
         if not replace and (existing := _existing_entries(directories)):
             raise Conflict(
                 f"the home is not empty: {existing[0]}",
@@ -80,15 +79,48 @@ def restore_backup(file: Path, directories: Directories, *, replace: bool) -> Re
                 hint="restore into another PADDOCK_HOME, or move what is there aside with --replace",
             )
         with _open_staging(directories) as staging:
-            contents = _extract(file, staging)
+            contents = _extract(file, directories, staging)
             findings = _check_database(contents, staging)
+            EnvironmentStore(staging["data"] / "environments").adopt_copies()
             replaced = _move_into_place(directories, staging)
-        EnvironmentStore(directories.data / "environments").adopt_copies()
+    return RestoredHome(contents, findings, replaced)
+
+
+def undo_interrupted_restore(directories: Directories) -> None:
+    """Put back what was in the home before a restore that was killed.
+
+    Raises:
+        NotFound: none was.
+        StoreUnavailable: one is under way.
+        HostError: something cannot be moved.
+    """
+    with _locked_home(directories):
+        if not _remove_interrupted(directories):
+            raise NotFound("no restore of this home was interrupted", code="backup.nothing_to_undo")
+
+
+@contextmanager
+def _locked_home(directories: Directories) -> Generator[None]:
+    create_directories(directories)
+    lock = StoreLock.take(directories.data, "command", wait=0)
+    try:
+        yield
     except OSError as error:
         raise system_error(error) from error
     finally:
         lock.release()
-    return RestoredHome(contents, findings, replaced)
+
+
+def _remove_interrupted(directories: Directories) -> bool:
+    """Take back the moves of a restore that was killed, and remove what it had extracted."""
+    interrupted = MoveJournal(directories.restore_journal).roll_back()
+    for root in sections(directories).values():
+        for path in root.glob(f"{STAGED_PREFIX}*"):
+            remove_tree(path)
+        for path in root.glob(f"{REPLACED_PREFIX}*"):
+            with suppress(OSError):
+                path.rmdir()  # if nothing is in it any more
+    return interrupted
 
 
 def _existing_entries(directories: Directories) -> list[Path]:
@@ -110,15 +142,15 @@ def _open_staging(directories: Directories) -> Generator[dict[str, Path]]:
     staging = {name: root / f"{STAGED_PREFIX}{os.getpid()}" for name, root in sections(directories).items()}
     try:
         for directory in staging.values():
-            remove_path(directory)
             directory.mkdir(mode=0o700)
         yield staging
     finally:
         for directory in staging.values():
-            remove_path(directory)
+            if directory.exists():
+                remove_tree(directory)
 
 
-def _extract(file: Path, staging: dict[str, Path]) -> BackupContents:
+def _extract(file: Path, directories: Directories, staging: dict[str, Path]) -> BackupContents:
     """Extract every file, and compare all of them with the list at the end."""
     extracted: dict[str, BackupEntry] = {}
     directory_modes: list[tuple[Path, int]] = []
@@ -132,6 +164,7 @@ def _extract(file: Path, staging: dict[str, Path]) -> BackupContents:
                     contents = parse_contents(_read_contents(tar, member))
                     continue
                 path = _staged_path(staging, member.name)
+                _require_ordinary(directories, member.name)
                 if member.isdir():
                     path.mkdir(mode=0o700)
                     directory_modes.append((path, member.mode & 0o777))
@@ -155,6 +188,7 @@ def _extract(file: Path, staging: dict[str, Path]) -> BackupContents:
     if wrong := _differing_path(contents, extracted):
         raise damaged_error(f"{printable(wrong)} is not what was backed up")
     for path, mode in reversed(directory_modes):  # children first: a directory may become read-only
+        sync_directory(path)
         path.chmod(mode)
     return contents
 
@@ -180,6 +214,17 @@ def _staged_path(staging: dict[str, Path], name: str) -> Path:
         if path.is_symlink() or not path.is_dir():
             raise damaged_error(f"{printable(name, 200)} is below something that is no directory")
     return path / parts[-1]
+
+
+def _require_ordinary(directories: Directories, name: str) -> None:
+    """Refuse what a backup leaves out, such as a lock, or a file in the place of one of the home's directories."""
+    section, first = name.split("/")[:2]
+    if is_left_out(directories, sections(directories)[section] / first):
+        raise OperatorError(
+            f"{printable(f'{section}/{first}')} cannot be restored here: Paddock itself uses that place",
+            code="backup.reserved_place",
+            hint="nothing was restored; restore into another PADDOCK_HOME, or into the XDG directories without one",
+        )
 
 
 def _write_file(path: Path, source: BinaryIO, member: tarfile.TarInfo) -> str:
@@ -210,8 +255,11 @@ def _differing_path(contents: BackupContents, extracted: dict[str, BackupEntry])
 def _check_database(contents: BackupContents, staging: dict[str, Path]) -> tuple[ChainFinding, ...]:
     """Open the database, which brings an older one up to date, and verify the ledger with its checkpoints."""
     path = staging["data"] / Path(DATABASE_PATH).name
-    if contents.engine != "sqlite" or not path.exists():
+    database = next((entry for entry in contents.entries if entry.path == DATABASE_PATH), None)
+    if database is None:
         return ()
+    if contents.engine != "sqlite" or database.kind != "file":
+        raise damaged_error("its database is not what its list says")
     try:
         with open_direct(path) as database:
             findings = tuple(verify_ledger(database, staging["state"]))
@@ -228,29 +276,22 @@ def _check_database(contents: BackupContents, staging: dict[str, Path]) -> tuple
 
 
 def _move_into_place(directories: Directories, staging: dict[str, Path]) -> tuple[Path, ...]:
-    """Move the present files aside and the restored ones into their place, the database last.
-
-    Killed in between, the home has no database, or not all of its files; the restore can be run again, and what was
-    moved aside is still there.
-    """
+    """Move the present files aside and the restored ones into their place; all of them, or none."""
+    moves: list[Move] = []
     replaced: list[Path] = []
-    order = ("config", "state", "data")
-    for name in order:
-        root = sections(directories)[name]
+    for name, root in sections(directories).items():
         if present := _present_entries(directories, root):
             aside = _new_directory(root)
             replaced.append(aside)
-            # The database first: without it nothing opens this half of a home.
-            for path in sorted(present, key=lambda one: not one.name.startswith("paddock.db")):
-                path.rename(aside / path.name)
-    for name in order:
-        root = sections(directories)[name]
-        for path in sorted(staging[name].iterdir(), key=lambda one: one.name.startswith("paddock.db")):
-            target = root / path.name
-            if path.is_dir() and target.is_dir():
-                target.rmdir()
-            path.rename(target)
-        sync_directory(root)
+            moves += [Move(path, aside / path.name) for path in present]
+        moves += [Move(path, root / path.name) for path in sorted(staging[name].iterdir())]
+    try:
+        MoveJournal(directories.restore_journal).perform(moves)
+    except BaseException:
+        for aside in replaced:
+            with suppress(OSError):
+                aside.rmdir()
+        raise
     return tuple(replaced)
 
 

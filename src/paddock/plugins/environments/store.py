@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import secrets
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from paddock.plugins.environments.npm_lock import read_npm_lock
 from paddock.plugins.environments.python_env import VENV_PYTHON, host_interpreter
 from paddock.plugins.package.tree import fingerprint
 from paddock.store.database import Transaction
+from paddock.store.filesystem import remove_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +144,12 @@ class EnvironmentStore:
             name = entry.name.partition(".")[0]
             if name not in used_names or self._read_record(name) is None:
                 self._remove(name)
-                _remove_read_only(entry)
+                _remove_tree(entry)
 
     def _remove(self, name: str) -> None:
         # The record first: an environment without one is not used.
         (self.root / f"{name}.json").unlink(missing_ok=True)
-        _remove_read_only(self.root / name)
+        _remove_tree(self.root / name)
 
     def _read_record(self, name: str) -> dict[str, Any] | None:
         try:
@@ -178,15 +178,9 @@ def directory_name(key: EnvironmentKey) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 
-def _remove_read_only(path: Path) -> None:
-    """Remove a file, or a directory whose parts may all be read-only."""
-    if not path.is_dir() or path.is_symlink():
-        path.unlink(missing_ok=True)
-        return
-    for directory, _, _ in os.walk(path):
-        with contextlib.suppress(OSError):
-            Path(directory).chmod(0o700)
-    shutil.rmtree(path, ignore_errors=True)
+def _remove_tree(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        remove_tree(path)
 
 
 def save_lock(tx: Transaction, plugin: PluginName, version: str, lock: Lock) -> None:

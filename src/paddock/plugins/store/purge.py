@@ -7,8 +7,6 @@ Nothing is purged without a tombstone: rows may be missing because someone opene
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from paddock.core.errors import Busy
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.plugins.store.rows import find_plugin
 from paddock.plugins.store.store import PluginStore, tenants_directory
+from paddock.store.filesystem import remove_tree
 from paddock.store.transaction import Transaction
 
 ReleaseResources = Callable[[str], None]
@@ -89,7 +88,7 @@ def purge_plugin(store: PluginStore, name: str, release: ReleaseResources, delet
             store.database.write(unit)
             delete_plugin_files(store.data / "storage", name)
             for folder in _plugin_folders(store.data, name):
-                _remove_folder(folder)
+                remove_tree(folder)
             if (log := store.database.truncate_log()) is not None:
                 raise Busy(f"{log} is being read, and still contains data of {name}", code="plugin.leaving")
         (_tombstone_directory(store) / name).unlink(missing_ok=True)
@@ -115,18 +114,3 @@ def _tombstones(store: PluginStore) -> list[str]:
 
 def _tombstone_directory(store: PluginStore) -> Path:
     return store.data / "leaving"
-
-
-def _remove_folder(folder: Path) -> None:
-    """Remove a folder that a plugin wrote to. Links are removed and never followed."""
-    if folder.is_symlink() or not folder.is_dir():
-        folder.unlink(missing_ok=True)
-        return
-    # A plugin may have removed its own, and so our, permission to list a directory.
-    folder.chmod(0o700)
-    for parent, directories, _ in os.walk(folder):
-        for directory in directories:
-            path = Path(parent, directory)
-            if not path.is_symlink():
-                path.chmod(0o700)
-    shutil.rmtree(folder)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from paddock.plugins.package.tree import fingerprint
 from paddock.plugins.store.rows import all_plugins, blobs_in_use, versions_of
 from paddock.store.blobs import Blobs, open_blobs
 from paddock.store.database import DirectDatabase, Transaction, open_direct
+from paddock.store.filesystem import remove_tree
 
 if TYPE_CHECKING:
     from paddock.plugins.environments.store import EnvironmentStore
@@ -222,10 +222,8 @@ def trees_directory(data: Path) -> Path:
 
 def remove_path(root: Path) -> None:
     """Remove a file, link or directory. A link is removed and never followed: its target is not ours."""
-    if root.is_dir() and not root.is_symlink():
-        shutil.rmtree(root, ignore_errors=True)
-    else:
-        root.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        remove_tree(root)
 
 
 def _subdirectories(parent: Path) -> list[Path]:

@@ -65,9 +65,10 @@ class ReplacementLog:
                 self._write([*entries, entry])  # before the file: a replacement without a record could not be undone
                 write_settings(path, before, after)
             except BaseException:
-                backup.unlink(missing_ok=True)  # a copy of the unchanged file, with its keys
-                with suppress(OSError):  # an entry without a backup is harmless: the file has not changed
-                    self._write(entries)
+                if not _may_have_text(real, after):  # interrupted after the rename, it is replaced
+                    backup.unlink(missing_ok=True)  # a copy of the unchanged file, with its keys
+                    with suppress(OSError):  # an entry without a backup is harmless: the file has not changed
+                        self._write(entries)
                 raise
         return backup
 
@@ -192,6 +193,13 @@ def _read_backup(path: Path, backup: Path) -> str:
             code="import.no_backup",
             hint="edit the file by hand, and add the servers again",
         ) from None
+
+
+def _may_have_text(real: Path, text: str) -> bool:
+    try:
+        return real.read_bytes() == text.encode()
+    except OSError:
+        return True  # nobody knows, and its original must not be lost
 
 
 def _require_unchanged(path: Path, real: Path, text: str) -> None:
