@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.wheel.conftest import NEWER, OLDER, Install, Machine
+
+from fixtures.older_homes import older_home
 
 pytestmark = [pytest.mark.slow, pytest.mark.registry]
 
@@ -103,6 +106,21 @@ def test_everything_works_from_the_wheel_stays_through_an_upgrade_and_comes_back
     assert json.loads(machine("paddock", "ledger", "verify", "--json"))["verdict"] == "sound"
     assert "before the upgrade" in notes(machine)
     count(machine)
+
+
+@pytest.mark.parametrize("install", ["uv tool"], indirect=True)
+@pytest.mark.req("B-20", "upgrade")
+def test_the_wheel_opens_a_home_that_an_older_release_wrote(
+    machine: Machine, install: Install, wheels: dict[str, Path]
+) -> None:
+    install(wheels[NEWER])
+    home = older_home(machine.home / "kept")
+    machine = replace(machine, variables={"PADDOCK_HOME": str(home)})
+    assert "written by an older Paddock" in notes(machine)
+    note(machine, "written by this one")
+    assert served(machine)["plugins"] == 3
+    assert json.loads(machine("paddock", "ledger", "verify", "--json"))["verdict"] == "sound"
+    assert "written by an older Paddock" in notes(machine) and "written by this one" in notes(machine)
 
 
 @pytest.mark.parametrize("install", ["uv tool"], indirect=True)
