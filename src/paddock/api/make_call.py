@@ -206,11 +206,11 @@ class MakeCallRoutes:
         *,
         dry_run: bool = False,
     ) -> JsonResponse[T] | JsonResponse[DryRunJson] | Response:
+        if _wants_detached(request):
+            context = replace(context, background=True)
         if dry_run or _wants_dry_run(request):
             outcome = await self._host.calls.callable_access.dry_run(target, params, context)
             return JsonResponse(outcome.to_json())
-        if _wants_detached(request):
-            context = replace(context, background=True)
         if _can_answer_questions(request):
             return await self._respond(request, self._host.calls.registry.start_target(target, params, context), render)
         call, outcome = self._host.calls.registry.start_inline(target, params, context)
