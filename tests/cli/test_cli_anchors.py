@@ -9,7 +9,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tests.ledger.chains import Chain, called
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.packages import native
+from fixtures.small_disks import fill, small_disk
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import PaddockError
 from paddock.ledger.anchor.receipt import read_failure, read_receipts, receipts_file
@@ -145,6 +146,33 @@ async def test_a_line_that_a_full_disk_left_unfinished_spoils_no_other(
     with pytest.raises(PaddockError, match="is not a checkpoint"):
         await sent(told, address)
     assert file.read_text() == "a note of somebody else"
+
+
+async def test_a_receipt_of_a_clock_that_was_ahead_does_not_stop_the_anchors(told: Chain, tmp_path: Path) -> None:
+    class AheadClock(SystemClock):
+        def now(self) -> datetime:
+            return super().now() + timedelta(days=3650)
+
+    address = parse_anchor_address(f"file://{tmp_path}/usb.jsonl")
+    sender = AnchorSender(told.state, ENVIRON, SystemRandom())
+    assert await AnchorSchedule(address, sender, AheadClock(), timedelta(hours=1)).send_if_due()
+    told.add(called(77))
+    await told.checkpoint()
+    right = AnchorSchedule(address, sender, SystemClock(), timedelta(hours=1))
+    assert await right.send_if_due()
+    told.add(called(78))
+    await told.checkpoint()
+    assert not await right.send_if_due(), "and from then on an hour is an hour again"
+
+
+async def test_a_receipt_that_cannot_be_kept_is_a_failure_that_is_retried_with_pauses(
+    told: Chain, tmp_path: Path
+) -> None:
+    address = parse_anchor_address(f"file://{tmp_path}/usb.jsonl")
+    with small_disk(receipts_file(told.state, address).parent, "64k") as disk:
+        fill(disk)
+        with pytest.raises(PaddockError, match=r"receipt of .* cannot be kept: No space left"):
+            await sent(told, address)
 
 
 async def test_what_is_taken_off_a_branch_again_still_counts(paddock: Paddock, told: Chain, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from paddock.core.clock import Clock
-from paddock.core.errors import PaddockError
+from paddock.core.errors import HostError, PaddockError
 from paddock.ledger.anchor.receipt import (
     AnchorReceipt,
     anchor_document,
@@ -62,12 +62,14 @@ class AnchorSchedule:
         """Send the last checkpoint of each chain that has grown, if the interval is over. Returns whether it did.
 
         Raises:
-            PaddockError: they cannot be read or sent.
+            PaddockError: they cannot be read or sent, or the receipt cannot be kept.
         """
         state = self.sender.state
         receipts = await asyncio.to_thread(read_receipts, state, self.address)
         now = self.clock.now()
-        if receipts and now < datetime.fromisoformat(receipts[-1].at) + self.interval:
+        last_at = datetime.fromisoformat(receipts[-1].at) if receipts else None
+        # A receipt of the future is of a clock that was wrong.
+        if last_at is not None and last_at <= now < last_at + self.interval:
             return False
         sent = {line for receipt in receipts for line in receipt.lines}
         lines = [line for line in await asyncio.to_thread(latest_checkpoints, state) if line not in sent]
@@ -78,8 +80,9 @@ class AnchorSchedule:
         try:
             await asyncio.to_thread(append_receipt, state, self.address, receipt)
             await asyncio.to_thread(clear_failure, state, self.address)
-        except OSError as error:
-            _log.warning("the receipt of %s cannot be kept: %s", self.address.name, error)
+        except OSError as error:  # without a receipt the same is sent again: not at once, and not silently
+            message = f"the receipt of {self.address.name} cannot be kept: {error.strerror}"
+            raise HostError(message, code="ledger.anchor") from error
         return True
 
     def _note_failure(self, error: PaddockError) -> None:
