@@ -289,3 +289,34 @@ def test_asking_for_a_place_of_credentials_is_dangerous_and_says_what_lies_there
 def test_an_ordinary_place_alarms_nobody(text: str) -> None:
     assert not is_dangerous(parse_capability(text))
     assert "dangerous" not in describe_capability(parse_capability(text))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/home/ada/.bashrc",
+        "/home/ada/.config/autostart",
+        "/home/ada/.config/systemd/user/x.service",
+        "/home/ada/.local/bin",
+        "/home/ada/.config/Code/User",
+        "/etc/cron.d",
+        "/etc/ld.so.preload",
+        "/usr/local/bin/tool",
+    ],
+)
+def test_writing_what_is_run_without_a_cage_is_dangerous_and_reading_it_is_not(path: str) -> None:
+    assert is_dangerous(FileAccess("write", path))
+    assert describe_capability(FileAccess("write", path)).endswith("is run without a cage (dangerous)")
+    assert not is_dangerous(FileAccess("read", path))
+
+
+@pytest.mark.parametrize("path", ["/srv/docs/notes", "/home/ada/Documents", "/home/ada/code/lib", "/opt/data/usr/bin"])
+def test_writing_where_a_person_keeps_documents_is_not(path: str) -> None:
+    assert not is_dangerous(FileAccess("write", path))
+
+
+@pytest.mark.parametrize(
+    "path", ["/home/ada/.claude.json", "/home/ada/.codex/config.toml", "/home/ada/.cursor/mcp.json"]
+)
+def test_the_settings_of_ai_clients_hold_keys(path: str) -> None:
+    assert is_dangerous(FileAccess("read", path))

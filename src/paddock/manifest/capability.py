@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
-from paddock.manifest.credential_paths import credentials_at
+from paddock.manifest.credential_paths import credentials_at, runs_outside
 from paddock.manifest.network import InvalidCapability, NetworkAccess, NoNetwork, parse_network
 from paddock.manifest.secret_use import SecretUse, parse_secret_use
 
@@ -253,6 +253,7 @@ def merge_capabilities(first: Iterable[Capability], second: Iterable[Capability]
     return tuple(one for one in both if not (connected and isinstance(one, NoNetwork)))
 
 
+RUN_OUTSIDE_TEXT = "what it writes there is run without a cage"
 _ROOT_TEXT: Mapping[PathRoot, str] = {"": "", "config": " in its configuration folder", "project": " in your project"}
 
 
@@ -265,8 +266,11 @@ def describe_capability(capability: Capability) -> str:
                 return f"{verb} everything{_ROOT_TEXT[root] or ' on this machine'}"
             # The disk is not examined here, so it may be a file or a folder.
             text = f"{verb} {path}{_ROOT_TEXT[root]}, and everything in it if it is a folder"
-            credentials = "" if root else credentials_at(path)
-            return f"{text}; it holds {credentials} (dangerous)" if credentials else text
+            if not root and (credentials := credentials_at(path)):
+                return f"{text}; it holds {credentials} (dangerous)"
+            if not root and mode == "write" and runs_outside(path):
+                return f"{text}; {RUN_OUTSIDE_TEXT} (dangerous)"
+            return text
         case Execute(binary, path, root):
             return f"run the program {binary} in {rooted_path(root, path)}"
         case NetworkAccess(host="*"):
@@ -286,12 +290,14 @@ def describe_capability(capability: Capability) -> str:
 
 
 def is_dangerous(capability: Capability) -> bool:
-    """Whether to warn about it: it reaches credentials, most of the machine or the whole network."""
+    """Whether to warn about it: it reaches credentials, files that run without a cage, most of the machine or the whole
+    network."""
     match capability:
         case NetworkAccess(host="*"):
             return True
-        case FileAccess(path=path, root=""):
-            return path.count("/") == 1 or bool(credentials_at(path))
+        case FileAccess(mode=mode, path=path, root=""):
+            writes_programs = mode == "write" and runs_outside(path)
+            return path.count("/") == 1 or bool(credentials_at(path)) or writes_programs
         case _:
             return False
 

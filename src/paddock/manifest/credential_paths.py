@@ -1,6 +1,7 @@
-"""Well-known paths of credentials, recognised by name alone: a manifest is judged without access to the machine.
+"""Well-known paths of credentials, and of files that run outside of every cage, recognised by name alone: a manifest is
+judged without access to the machine.
 
-The list is short and covers what nearly every machine has. Other paths can hold secrets too.
+The lists are short and cover what nearly every machine has. Other paths can hold secrets too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import re
 
 _HOST_KEYS_TEXT = "private keys of this machine"
 _PADDOCK_TEXT = "what Paddock keeps for itself, secrets of plugins too"
+
+_AI_CLIENTS_TEXT = "keys of AI clients and their servers"
 
 # Relative to the root directory.
 _SYSTEM_PATHS: tuple[tuple[str, str], ...] = (
@@ -35,9 +38,29 @@ _HOME_PATHS: tuple[tuple[str, str], ...] = (
     (".git-credentials", "passwords of git servers"),
     (".password-store", "passwords"),
     (".local/share/keyrings", "passwords"),
+    (".claude.json", _AI_CLIENTS_TEXT),
+    (".claude", _AI_CLIENTS_TEXT),
+    (".config/Claude", _AI_CLIENTS_TEXT),
+    (".cursor/mcp.json", _AI_CLIENTS_TEXT),
+    (".codex", _AI_CLIENTS_TEXT),
+    (".gemini", _AI_CLIENTS_TEXT),
+    (".codeium", _AI_CLIENTS_TEXT),
     (".config/paddock", _PADDOCK_TEXT),
     (".local/share/paddock", _PADDOCK_TEXT),
     (".local/state/paddock", _PADDOCK_TEXT),
+)
+# Whoever can write there has programs run without a cage.
+_SYSTEM_PROGRAMS = (
+    *("bin", "sbin", "lib", "lib64", "usr/bin", "usr/sbin", "usr/lib", "usr/local", "boot"),
+    *("etc/cron.d", "etc/cron.daily", "etc/cron.hourly", "etc/crontab", "var/spool/cron"),
+    *("etc/systemd", "etc/init.d", "etc/profile", "etc/profile.d", "etc/bash.bashrc", "etc/xdg/autostart"),
+    *("etc/ld.so.preload", "etc/ld.so.conf.d", "etc/pam.d", "etc/udev"),
+)
+_HOME_PROGRAMS = (
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile"),
+    *(".config/fish", ".config/autostart", ".config/systemd", ".config/environment.d", ".local/bin"),
+    *(".xprofile", ".xsession", ".gitconfig", ".config/git", ".vimrc", ".config/nvim", ".emacs.d"),
+    *(".config/Code/User", ".config/VSCodium/User", ".config/zed", ".cursor"),
 )
 _SSH_HOST_KEY = re.compile(r"/etc/ssh/ssh_host_\w+_key")
 _HISTORY = re.compile(r"\.\w+_history|fish_history")
@@ -66,6 +89,14 @@ def credentials_at(path: str) -> str:
         if any(_overlaps(parts[start:], tuple(known_path.split("/"))) for start in range(len(parts))):
             return text
     return ""
+
+
+def runs_outside(path: str) -> bool:
+    """Whether files at, below or above an absolute path are run by a person's programs or by the machine."""
+    parts = tuple(part for part in path.split("/") if part)
+    return any(_overlaps(parts, tuple(known.split("/"))) for known in _SYSTEM_PROGRAMS) or any(
+        _overlaps(parts[start:], tuple(known.split("/"))) for known in _HOME_PROGRAMS for start in range(len(parts))
+    )
 
 
 def _overlaps(first: tuple[str, ...], second: tuple[str, ...]) -> bool:

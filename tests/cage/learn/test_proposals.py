@@ -30,6 +30,7 @@ MACHINE = PretendMachine(
         "/home/ada/link": "-> /home/ada/docs",
         "/home/ada/server.py": "-",
         "/opt/other/git": "*",
+        "/home/ada/.bashrc": "-",
         "/opt/other/tool": "*",
         **{f"/srv/data/deep/{name}": "-" for name in "abcd"},
         "/srv/db/old.sqlite": "-",
@@ -182,6 +183,12 @@ def test_secrets_are_marked_as_dangerous_and_never_ticked_even_if_they_are_named
     found = learned(("read", path), args=(path,)).proposals
     assert [one.selected for one in found] == [False]
     assert found[0].warning
+
+
+def test_a_file_that_is_run_without_a_cage_is_never_ticked_for_writing() -> None:
+    path = "/home/ada/.bashrc"
+    found = learned(("write", path), args=(path,)).proposals
+    assert [one.selected for one in found] == [False] and "without a cage" in found[0].warning
 
 
 @pytest.mark.parametrize("path", ["/srv/paddock/data/paddock.db", "/srv/paddock/data/files/other/secret"])

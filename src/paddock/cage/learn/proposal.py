@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 
 from paddock.cage.spec import StandIn
 from paddock.core.printable import printable
-from paddock.manifest.capability import Capability, FileAccess, covers, describe_capability, is_dangerous
-from paddock.manifest.credential_paths import credentials_at
+from paddock.manifest.capability import (
+    RUN_OUTSIDE_TEXT,
+    Capability,
+    FileAccess,
+    covers,
+    describe_capability,
+    is_dangerous,
+)
+from paddock.manifest.credential_paths import credentials_at, runs_outside
 
 MAX_PROPOSALS = 20
 
@@ -125,4 +132,6 @@ def _danger(capability: Capability) -> str:
         credentials = credentials_at(capability.path)
         if credentials:
             return f"it holds {credentials}"
+        if capability.mode == "write" and runs_outside(capability.path):
+            return RUN_OUTSIDE_TEXT
     return f"it lets the plugin {describe_capability(capability)}" if is_dangerous(capability) else ""
