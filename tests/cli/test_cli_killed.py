@@ -154,19 +154,21 @@ def test_undo_of_a_restore_that_was_killed_can_be_killed_too(paddock: Paddock, t
     paddock.quickly("plugin", "install", native(tmp_path / "notes"), "--yes")
     before = files_of(paddock.home)
     journal = paddock.home / "data" / "restore-journal.json"
-    halves = (point for point in ends(paddock, "restore", backup, "--replace") if journal.exists())
-    next(halves)
-    for _ in range(11):  # to the midst of its renames
-        paddock.quickly("restore", "--undo")
-        next(halves)
-    shutil.copytree(paddock.home, template := tmp_path / "half", symlinks=True)
+    shutil.copytree(paddock.home, whole := tmp_path / "whole", symlinks=True)
+    halves = 0
+    for _ in ends(paddock, "restore", backup, "--replace"):
+        halves += journal.exists()
+        if halves == 12:
+            break
+        copied(whole, paddock.home)
+    shutil.copytree(paddock.home, half := tmp_path / "half", symlinks=True)
     taken_back = 0
     for point in ends(paddock, "restore", "--undo"):
         if journal.exists():
             paddock.quickly("restore", "--undo")
             taken_back += 1
         assert files_of(paddock.home) == before, point
-        copied(template, paddock.home)
+        copied(half, paddock.home)
     assert taken_back > 5
 
 
