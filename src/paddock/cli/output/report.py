@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -44,7 +44,9 @@ def styled(text: str, *styles: str, stream: Any = None) -> str:
 
 
 def print_message(text: str = "") -> None:
-    """Print a line for a person on stderr."""
+    """Print a line for a person on stderr, after the results so far: a pipe that takes both keeps their order."""
+    with suppress(OSError):  # reported when the command ends: what cannot be written stays in the buffer
+        sys.stdout.flush()
     sys.stderr.write(text + "\n")
 
 
