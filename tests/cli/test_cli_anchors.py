@@ -73,9 +73,11 @@ def answering(answer: Callable[[str, bytes], tuple[int, bytes]]) -> Generator[in
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 async def sent(chain: Chain, address: AnchorAddress, authorities: Path | None = None) -> bool:
@@ -173,6 +175,15 @@ async def test_a_receipt_that_cannot_be_kept_is_a_failure_that_is_retried_with_p
         fill(disk)
         with pytest.raises(PaddockError, match=r"receipt of .* cannot be kept: No space left"):
             await sent(told, address)
+
+
+@pytest.mark.parametrize("status", [302, 404, 500])
+async def test_what_a_webhook_does_not_take_was_not_sent(told: Chain, status: int) -> None:
+    with answering(lambda _path, _body: (status, b"")) as port:
+        address = parse_anchor_address(f"http://127.0.0.1:{port}/anchors")
+        with pytest.raises(PaddockError, match=f"answered with {status}"):
+            await sent(told, address)
+    assert read_receipts(told.state, address) == []
 
 
 async def test_what_is_taken_off_a_branch_again_still_counts(paddock: Paddock, told: Chain, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from tests.gate.effects.test_recovering import count, known, with_plugin
 from tests.gate.test_governed_calls import ANN, Office, held, made_by, outcome
 
-from paddock.core.errors import Denied, PaddockError
-from paddock.core.ids import AgentPath, ProjectId, SessionId
+from paddock.core.errors import Busy, Denied, PaddockError
+from paddock.core.ids import DEFAULT_TENANT, AgentPath, ProjectId, SessionId
 
 NOT_IN_THE_BACKGROUND = (
     '@id("not-in-the-background") @text("Somebody has to wait for it.")\n'
@@ -71,6 +71,15 @@ async def test_a_call_that_goes_on_after_a_restart_is_in_the_background(office: 
         ended = await outcome(host, waits["call_id"])
     assert (ended["status"], ended["error"]["code"]) == ("failed", "policy_denied")
     assert office.done == []
+
+
+async def test_dry_runs_count_among_the_calls_that_somebody_may_make(office: Office) -> None:
+    async with office.open(PADDOCK_LIMITS_CALLS_PER_PRINCIPAL="1") as host:
+        access = host.calls.callable_access
+        target = access.catalogue(DEFAULT_TENANT).find_callable("mail", "look")
+        assert (await access.dry_run(target, {}, made_by(ANN))).would == "run"
+        with pytest.raises(Busy):
+            await access.dry_run(target, {}, made_by(ANN))
 
 
 @pytest.mark.parametrize(

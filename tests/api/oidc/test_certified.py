@@ -35,7 +35,9 @@ class Agreeing(Person):
         self.sent_to.append(url)
         browser = Browser()
         page = browser.submit(browser.visit(url), login=self.who, password="any", until=BACK)
-        while not page.location:
+        for _ in range(10):  # pages, more than any provider has
+            if page.location:
+                break
             page = browser.submit(page, until=BACK)
         self.came_back = page.location
 
