@@ -125,6 +125,7 @@ WITHOUT_A_DAEMON = {
 }
 LEAVES = leaves()
 ELSEWHERE = {
+    "paddock plugin install ./server.py": "a server of one's own; tests/environments/test_server_files.py",
     "paddock plugin try server-filesystem": "needs a registry; tests/cli/test_cli_try.py",
     "paddock plugin try server-filesystem --yes --write": "needs a registry; tests/registry/test_learned_grants.py",
     "paddock plugin try git --call git_status": "needs a registry; tests/cli/test_cli_try.py",

@@ -13,6 +13,8 @@ from fixtures.packages import kernel, native, write_file
 from paddock.cli.commands.plugin.show import KINDS
 from paddock.manifest.model import PluginKind
 
+SLOW_COUNT = Path(__file__).parents[2] / "examples" / "slow-count"
+
 
 def codes(paddock: Paddock, name: str) -> dict[str, str]:
     """Why a plugin cannot be enabled: code by path."""
@@ -99,15 +101,15 @@ def test_a_plugin_without_a_program_installs_and_says_why_it_cannot_be_enabled(p
 def test_one_command_installs_and_enables_and_leaves_installed_what_cannot_be_enabled(
     paddock: Paddock, source: Path
 ) -> None:
-    asked = paddock.quickly("plugin", "install", native(source / "notes"), "--enable", "--json", code=4)
+    asked = paddock.quickly("plugin", "install", SLOW_COUNT, "--enable", "--json", code=4)
     assert "--enable --yes" in asked.error["hint"]
-    done = paddock.quickly("plugin", "install", source / "notes", "--enable", "--yes", "--json").json
+    done = paddock.quickly("plugin", "install", SLOW_COUNT, "--enable", "--yes", "--json").json
     assert (done["action"], done["state"]) == ("installed", "enabled")
     refused = paddock.quickly("plugin", "install", kernel(source / "mail", program=False), "--enable", "--yes", code=6)
     assert "✓ installed Email.GenerateDraft 1.2.0\n" in refused.err
     assert "names no program to run" in refused.err
     states = {name: row["state"] for name, row in paddock.listed().items()}
-    assert states == {"notes": "enabled", "Email.GenerateDraft": "disabled"}
+    assert states == {"slow-count": "enabled", "Email.GenerateDraft": "disabled"}
 
 
 def test_a_schema_file_that_the_package_lacks_keeps_it_from_being_enabled(paddock: Paddock, source: Path) -> None:
