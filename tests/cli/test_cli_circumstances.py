@@ -66,16 +66,6 @@ def test_a_call_that_its_caller_detached_from_is_in_the_background_for_the_rules
     assert served.ask("POST", "/calls", look).body["status"] == "succeeded", "the other decision is still its own"
 
 
-def test_a_dry_run_of_a_call_that_nobody_would_wait_for_says_what_would_become_of_that(served: Daemon) -> None:
-    look = {"name": "mail.look", "params": {}}
-    assert served.ask("POST", "/calls?dry_run=1", look).body["would"] == "run"
-    for tried in (
-        served.ask("POST", "/calls?dry_run=1&detach=1", look),
-        served.ask("POST", "/plugins/mail/call/look?dry_run=1", {}, Prefer="respond-async"),
-    ):
-        assert (tried.body["would"], tried.body["policies"]) == ("be_denied", ["waited-for"])
-
-
 def test_a_dry_run_says_what_would_happen_and_runs_nothing(served: Daemon) -> None:
     paddock = served.paddock
 
@@ -117,6 +107,16 @@ def test_the_rules_see_a_dry_run_and_may_forbid_it_to_who_may_call(served: Daemo
     waiting = served.ask("POST", "/calls", {"name": "mail.odd", "params": {}})
     assert waiting.status == 202, "the decision about the call itself is another one"
     assert served.paddock.quickly("call", "mail.odd", "--dry-run", "--detach", code=2).code == 2
+
+
+def test_a_dry_run_of_a_call_that_nobody_would_wait_for_says_what_would_become_of_that(served: Daemon) -> None:
+    look = {"name": "mail.look", "params": {}}
+    assert served.ask("POST", "/calls?dry_run=1", look).body["would"] == "run"
+    for tried in (
+        served.ask("POST", "/calls?dry_run=1&detach=1", look),
+        served.ask("POST", "/plugins/mail/call/look?dry_run=1", {}, Prefer="respond-async"),
+    ):
+        assert (tried.body["would"], tried.body["policies"]) == ("be_denied", ["waited-for"])
 
 
 def test_a_dry_run_needs_no_daemon(paddock: Paddock, tmp_path: Path) -> None:
