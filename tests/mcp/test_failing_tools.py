@@ -23,6 +23,7 @@ WRITING = {
     "ENOENT: no such file or directory, mkdir '/srv/notes'": "write:fs:FOLDER",
     "EROFS: read-only file system, open '/home/ada/.ssh/authorized_keys'": "write:fs:FOLDER",
     "EROFS: read-only file system, open '/srv/notes/../../etc/x'": "write:fs:FOLDER",
+    "EROFS: read-only file system, open '/srv/p/node_modules/memory/dist/memory.jsonl'": "write:fs:FOLDER",  # its own
     "attempt to write a readonly database": "write:fs:FOLDER",
     "unable to open database file": "write:fs:FOLDER",
 }

@@ -17,6 +17,8 @@ from paddock.runtime.diagnosis import EVERY_HOST_HINT, network_capability
 
 _DESTINATION: Final = "the host that the error names"
 _ANY_FOLDER: Final = "FOLDER"
+# Of installed packages, a server's own among them: nobody may grant those for writing.
+_PACKAGE_FOLDERS: Final = re.compile(r"/(?:node_modules|site-packages|data/plugins|data/environments)(?:/|$)")
 _PATH: Final = re.compile(r"""['"](/[^'"]{1,1000})['"]""")
 _CAGE_ERROR_HINTS: Final = (
     (
@@ -94,6 +96,8 @@ def _folder_in(error_text: str) -> str:
     """The folder of the path that an error names, if a person may grant that without a thought; else a form to fill."""
     match = _PATH.search(error_text)
     folder = posixpath.dirname(match[1].rstrip("/")) if match else ""
+    if _PACKAGE_FOLDERS.search(folder):
+        return _ANY_FOLDER
     try:
         capability = parse_capability(f"write:fs:{folder}")
     except InvalidCapability:
