@@ -107,13 +107,17 @@ def test_a_server_file_is_tried_before_a_person_is_asked(page: Page, served: Dae
     expect(page.get_by_role("heading", name="Install hello 0.1.0?")).to_be_visible()
     expect(page.get_by_text("uploaded file hello.py")).to_be_visible()
     page.get_by_role("button", name="Install", exact=True).click()
-    expect(page.get_by_role("status")).to_have_text("Installed. Enable it when you are ready.")
+    expect(page.get_by_role("status")).to_have_text(
+        "Installed. Try it to see whether it answers and what it needs, or enable it."
+    )
     tried = served.paddock.quickly("plugin", "try", "hello", "--json").json
     assert (tried["answers"], tried["grantable"]) == (True, True)
     page.goto("/plugins/hello/upgrade")
     page.get_by_label("Package file").set_input_files(write_file(tmp_path / "other.py", plain_python(said="'new'")))
     page.get_by_role("button", name="Upload it").click()
     expect(page.get_by_role("heading", name="Upgrade hello 0.1.0 → 0.1.1?")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("status")).to_have_text("Cancelled. Nothing was installed.")
 
 
 @pytest.mark.req("G-50", "shows what changes")

@@ -127,7 +127,7 @@ def test_a_yes_given_just_before_the_disk_filled_up_starts_nothing_and_is_void(t
     with small_disk(tmp_path / "disk", "3m") as disk:
         paddock = Paddock(disk / "home", more={"NO_COLOR": "1"})
         paddock("plugin", "install", slow_mail(tmp_path / "mail"), "--yes")
-        paddock("plugin", "enable", "mail")
+        paddock("plugin", "enable", "mail", "--no-start")
         with daemon(paddock) as served:
             waits = paddock(*SEND, code=4).error["details"]
             paddock("approval", "approve", waits["approval"], "--yes")

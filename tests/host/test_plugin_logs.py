@@ -87,9 +87,9 @@ async def test_lines_that_a_hanging_disk_has_no_room_for_are_counted_in_one_line
     assert lines[0] == "the first"
     upcoming, kept = 0, 0
     for line in lines[1:]:
-        lost = re.fullmatch(r"\[paddock\] (\d+) lines lost here: the disk did not take them in time", line)
+        lost = re.fullmatch(r"\[paddock\] ([\d,]+) lines lost here: the disk did not take them in time", line)
         assert lost or line.startswith(f"{upcoming} x"), "a line is missing, and nothing says so"
-        upcoming += int(lost[1]) if lost else 1
+        upcoming += int(lost[1].replace(",", "")) if lost else 1
         kept += not lost
     assert upcoming == 2_000
     assert MAX_QUEUED_BYTES // 1_200 < kept < 2_000

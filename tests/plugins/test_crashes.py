@@ -117,7 +117,7 @@ def die_everywhere(run: Warm, template: Path, command: list[object], name: str, 
         assert now in (before, after), f"killed at step {fatal}: {now}"
         happened.add(now == after)
         # It can be enabled or is not there, and the command that does so clears away what was left.
-        paddock.quickly("plugin", "enable", name, code=3 if now is None else 0)
+        paddock.quickly("plugin", "enable", name, "--no-start", code=3 if now is None else 0)
         if now is not None and now.state == "disabled":
             paddock.quickly("plugin", "disable", name)
         assert_tidy(paddock, name, now)

@@ -117,7 +117,7 @@ class Story:
         configure = ("plugin", "configure", "keeper", "typed")
         self.places["configure"] = sent(self.paddock, VALUES[CONFIGURED], *configure)
         for plugin in INSTALLED:
-            self.told("plugin", "enable", plugin, "--yes")
+            self.told("plugin", "enable", plugin, "--yes", "--no-start")
         self.told("user", "add", "ann")
         for name in TYPED:
             whose = ["--user", "ann"] if name in OF_ANN else []

@@ -165,7 +165,7 @@ def test_the_key_for_secrets_and_what_opens_it_are_nowhere_else(paddock: Paddock
     paddock = Paddock(paddock.home, more=place.settings(), fresh=source == "keyring")
     name, story = OF_ALL[0], Story(paddock, tmp_path, Web(tmp_path))
     story.told("plugin", "install", planted.keeper(tmp_path / "keeper"), "--yes")
-    story.told("plugin", "enable", "keeper", "--yes")
+    story.told("plugin", "enable", "keeper", "--yes", "--no-start")
     story.places["set"] = typed(paddock, name)
     keys = place.wrapping()
     with daemon(paddock) as running:
@@ -230,7 +230,7 @@ def test_what_a_plugin_gives_away_is_found_where_it_gave_it(paddock: Paddock, tm
     write_file(package / "main.py", GIVEN_AWAY)
     story = Story(paddock, tmp_path, Web(tmp_path))
     story.told("plugin", "install", package, "--yes")
-    story.told("plugin", "enable", "leaky", "--yes")
+    story.told("plugin", "enable", "leaky", "--yes", "--no-start")
     story.keep(names)
     with daemon(paddock) as running:
         for fails in (False, True):
