@@ -175,7 +175,7 @@ def test_one_room_is_chosen_by_name_and_the_whole_set_is_on_record_with_the_last
     assert project.ran() == ["one", "two"]
 
 
-@pytest.mark.parametrize("how", ["fresh", "changed"])
+@pytest.mark.parametrize("how", [pytest.param("fresh", marks=pytest.mark.slow), "changed"])
 def test_every_room_runs_again_when_asked_for_and_when_a_file_changed(project: Project, how: str) -> None:
     project.run("--all", "-q")
     assert project.ran() == ["one", "two"]

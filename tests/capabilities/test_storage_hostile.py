@@ -121,6 +121,7 @@ async def test_views_of_views_of_views_are_not_compiled_without_end(tmp_path: Pa
         await stage.exec(INTRUDER, "CREATE VIEW v0 AS SELECT 1 AS a")
         for level in range(1, 16):
             await stage.exec(INTRUDER, f"CREATE VIEW v{level} AS SELECT x.a FROM v{level - 1} x, v{level - 1} y")
+    async with open_stage(tmp_path, limits=HURRIED) as stage:
         started = time.monotonic()
 
         error = await stage.refused(INTRUDER, "storage.query", sql="SELECT count(*) FROM v15")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
@@ -61,17 +60,10 @@ def test_with_json_the_whole_call_is_printed(caller: Paddock) -> None:
 def test_parameters_come_from_a_file_or_from_stdin_too(caller: Paddock, tmp_path: Path) -> None:
     file = tmp_path / "params.json"
     file.write_text('{"text": "from a file"}')
-    piped = subprocess.run(
-        [sys.executable, "-m", "paddock.cli", "call", "parrot.say", "--params", "-"],
-        input='{"text": "from stdin"}',
-        env=caller.environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    piped = caller.piped('{"text": "from stdin"}', "call", "parrot.say", "--params", "-")
 
     assert caller("call", "parrot.say", "-p", f"@{file}").json["said"] == "from a file"
-    assert json.loads(piped.stdout)["said"] == "from stdin"
+    assert piped.json["said"] == "from stdin"
 
 
 @both_ways

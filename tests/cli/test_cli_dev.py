@@ -9,7 +9,6 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -238,10 +237,7 @@ def test_a_secret_of_the_home_that_a_plugin_runs_in_is_not_replaced_by_one_that_
         return {row["name"]: (row["version"], row["set_by"]) for row in rows if row["scope"] == "system"}
 
     assert kept() == {"token": (2, "local:author")}
-    subprocess.run(
-        [sys.executable, "-m", "paddock.cli", "secret", "set", "token"],
-        input="hunter2", env=paddock.environment, timeout=PATIENCE, text=True, check=True, capture_output=True,
-    )  # fmt: skip
+    paddock.piped("hunter2", "secret", "set", "token")
     before = kept()
     refused = paddock(*words, code=1)
     assert "this home has secrets of its own with these names: token" in refused.err

@@ -6,8 +6,6 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -287,12 +285,9 @@ def test_the_examples_of_the_help_work_as_they_stand_there(stage: Paddock) -> No
 
 
 def test_the_example_of_configure_takes_the_value(stage: Paddock) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "paddock.cli", *words_of("paddock plugin configure weather api_key", stage)],
-        input="hunter2\n", env=stage.environment, timeout=PATIENCE, text=True, check=True, capture_output=True,
-    )  # fmt: skip
+    done = stage.piped("hunter2\n", *words_of("paddock plugin configure weather api_key", stage))
 
-    assert "set api_key of weather" in done.stderr
+    assert "set api_key of weather" in done.err
 
 
 def interrupted(paddock: Paddock, example: str, first: str) -> int:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures.commands import PATIENCE, Paddock
+from fixtures.commands import Paddock
 from fixtures.daemons import daemon
 from fixtures.parrot import parrot
 from paddock.store.database import open_direct
@@ -29,16 +27,9 @@ def looked(paddock: Paddock, name: str, code: int = 0) -> dict[str, Any]:
     return found
 
 
-def typed(paddock: Paddock, text: str, *words: str) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "paddock.cli", *words],
-        input=text, env=paddock.environment, timeout=PATIENCE, text=True, check=True, capture_output=True,
-    )  # fmt: skip
-
-
 def test_a_key_for_secrets_that_is_gone_is_a_failure_and_is_fine_once_it_is_back(paddock: Paddock) -> None:
     assert looked(paddock, "secrets")["found"] == "none are kept yet"
-    typed(paddock, "hunter2", "secret", "set", "api_key")
+    paddock.piped("hunter2", "secret", "set", "api_key")
     assert looked(paddock, "secrets")["found"].endswith("which is here (file)")
 
     keys = paddock.home / "state" / "keys"
@@ -56,7 +47,7 @@ def test_a_passphrase_that_nobody_can_be_asked_for_is_no_failure(paddock: Paddoc
     file.write_text("correct horse\n")
     file.chmod(0o600)
     given = {"PADDOCK_SECRETS_KEY": "passphrase", "PADDOCK_SECRETS_PASSPHRASE_FILE": str(file)}
-    typed(replace(paddock, more=given), "hunter2", "secret", "set", "api_key")
+    replace(paddock, more=given).piped("hunter2", "secret", "set", "api_key")
     assert looked(replace(paddock, more=given), "secrets")["found"].endswith("which is here (passphrase)")
 
     assert looked(paddock, "secrets")["found"].endswith("a passphrase that is not given here")
@@ -66,7 +57,7 @@ def test_a_passphrase_that_nobody_can_be_asked_for_is_no_failure(paddock: Paddoc
 
 
 def test_a_key_that_is_gone_is_a_failure_also_where_the_one_in_use_is_elsewhere(paddock: Paddock) -> None:
-    typed(paddock, "hunter2", "secret", "set", "api_key")
+    paddock.piped("hunter2", "secret", "set", "api_key")
     with open_direct(paddock.home / "data" / "paddock.db") as database:
         # As a rotation that was killed leaves it: the key before is still noted, and secrets may be under it.
         database.write(
@@ -89,7 +80,7 @@ def test_what_a_plugin_refers_to_and_is_not_set_is_named_by_every_command_withou
     paddock: Paddock, tmp_path: Path
 ) -> None:
     paddock("plugin", "install", parrot(tmp_path / "parrot", system_config_schema=SCHEMA), "--yes")
-    typed(paddock, "${PARROT_KEY}", "plugin", "configure", "parrot", "api_key")
+    paddock.piped("${PARROT_KEY}", "plugin", "configure", "parrot", "api_key")
 
     enabled = paddock("plugin", "enable", "parrot", "--no-start", "--json").json
     refused = paddock("call", "parrot.say", "-p", '{"text": "x"}', "--json", code=7).error
@@ -107,10 +98,10 @@ def test_a_plugin_that_goes_on_with_the_configuration_it_had_is_not_said_to_be_f
     paddock: Paddock, tmp_path: Path
 ) -> None:
     paddock("plugin", "install", parrot(tmp_path / "parrot", system_config_schema=SCHEMA), "--yes")
-    typed(paddock, "hunter2", "plugin", "configure", "parrot", "other")
+    paddock.piped("hunter2", "plugin", "configure", "parrot", "other")
     paddock("plugin", "enable", "parrot")
     with daemon(paddock):
-        typed(paddock, "${PARROT_KEY}", "plugin", "configure", "parrot", "api_key")
+        paddock.piped("${PARROT_KEY}", "plugin", "configure", "parrot", "api_key")
 
         (warned,) = paddock("plugin", "enable", "parrot", "--json").json["warnings"]
         listed = paddock("plugin", "list")

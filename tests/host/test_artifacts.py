@@ -139,7 +139,7 @@ async def pid_of(host: Host, plugin: str) -> int:
 
 
 @pytest.mark.req("G-32", "binary data")
-@pytest.mark.parametrize("way", ["cold", "warm"])
+@pytest.mark.parametrize("way", [pytest.param("cold", marks=pytest.mark.slow), "warm"])
 async def test_twenty_megabytes_arrive_as_they_were_while_other_calls_stay_quick(host: Host, way: str) -> None:
     async with asyncio.timeout(60):
         while is_warm(await pid_of(host, "maker")) != (way == "warm"):

@@ -135,7 +135,8 @@ class Observer:
             self._record(found)
 
     def _record(self, found: list[tuple[str, str]]) -> None:
-        for access, subject in found:
+        for access, named in found:
+            subject = named if access == CONNECT else posixpath.normpath(named)
             if (access, subject) not in self._seen:
                 self._seen.add((access, subject))
                 self._write(access, subject)
@@ -163,15 +164,15 @@ def _access(call: Call, arguments: list[int]) -> str:
 
 
 def _path(pid: int, call: Call, arguments: list[int], place: int) -> str:
-    """The absolute path that an argument means; empty where it names none."""
+    """The absolute path that an argument means, as it is spelled; empty where it names none."""
     text = os.fsdecode(_read_string(pid, arguments[place]))
     if text.startswith("/"):
-        return posixpath.normpath(text)
+        return text
     if not text:
         return ""
     descriptor = arguments[place - 1] & 0xFFFF_FFFF if call.relative else _WORKING_DIRECTORY
     base = "cwd" if descriptor == _WORKING_DIRECTORY else f"fd/{descriptor}"
-    return posixpath.normpath(posixpath.join(os.readlink(f"/proc/{pid}/{base}"), text))  # noqa: PTH115
+    return posixpath.join(os.readlink(f"/proc/{pid}/{base}"), text)  # noqa: PTH115
 
 
 def _address(pid: int, pointer: int, length: int) -> str:
@@ -205,8 +206,12 @@ class _MemoryRange(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
+# Made once: the plugin waits while we read.
 _libc = ctypes.CDLL(None, use_errno=True)
 _buffer = ctypes.create_string_buffer(_PAGE_BYTES)
+_bytes_read = memoryview(_buffer).cast("B")
+_ours, _theirs = _MemoryRange(ctypes.addressof(_buffer), 0), _MemoryRange(0, 0)
+_ours_reference, _theirs_reference = ctypes.byref(_ours), ctypes.byref(_theirs)
 
 
 def _read_memory(pid: int, address: int, length: int) -> bytes:
@@ -215,11 +220,12 @@ def _read_memory(pid: int, address: int, length: int) -> bytes:
     Raises:
         OSError: It is gone, or has no memory there.
     """
-    ours, theirs = _MemoryRange(ctypes.addressof(_buffer), length), _MemoryRange(address, length)
-    count = _libc.process_vm_readv(pid, ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0)
+    _ours.length = _theirs.length = length
+    _theirs.base = address
+    count = _libc.process_vm_readv(pid, _ours_reference, 1, _theirs_reference, 1, 0)
     if count < 0:
         raise OSError(ctypes.get_errno(), "process_vm_readv")
-    return _buffer.raw[:count]
+    return _bytes_read[:count].tobytes()
 
 
 def _read_string(pid: int, address: int) -> bytes:
