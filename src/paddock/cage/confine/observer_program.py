@@ -205,12 +205,16 @@ class _MemoryRange(ctypes.Structure):
 
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
+    def cover(self, base: int, length: int) -> None:
+        self.base, self.length = base, length
+
 
 # Made once: the plugin waits while we read.
 _libc = ctypes.CDLL(None, use_errno=True)
 _buffer = ctypes.create_string_buffer(_PAGE_BYTES)
 _bytes_read = memoryview(_buffer).cast("B")
-_ours, _theirs = _MemoryRange(ctypes.addressof(_buffer), 0), _MemoryRange(0, 0)
+_buffer_address = ctypes.addressof(_buffer)
+_ours, _theirs = _MemoryRange(), _MemoryRange()
 _ours_reference, _theirs_reference = ctypes.byref(_ours), ctypes.byref(_theirs)
 
 
@@ -220,8 +224,8 @@ def _read_memory(pid: int, address: int, length: int) -> bytes:
     Raises:
         OSError: It is gone, or has no memory there.
     """
-    _ours.length = _theirs.length = length
-    _theirs.base = address
+    _ours.cover(_buffer_address, length)
+    _theirs.cover(address, length)
     count = _libc.process_vm_readv(pid, _ours_reference, 1, _theirs_reference, 1, 0)
     if count < 0:
         raise OSError(ctypes.get_errno(), "process_vm_readv")
