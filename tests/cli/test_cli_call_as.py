@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fixtures.commands import Paddock
-from fixtures.daemons import Daemon, daemon
+from fixtures.daemons import Daemon, daemon, eventually
 from fixtures.packages import write_file, write_json
 from paddock.store.database import open_direct
 
@@ -79,6 +79,7 @@ def test_a_daemon_makes_it_so_too_and_the_scopes_are_looked_up_at_each_call(serv
     paddock.quickly("user", "scope", "add", "bob", "notes.read")
     assert data(paddock("call", "ours", "--as", "user:bob").json)["user"] == "user:bob"
     detached = paddock("call", "ours", "--as", "user:bob", "--detach").out.strip()
+    eventually(lambda: paddock("call", "show", detached, "--json").json["status"] == "succeeded", "it does not end")
     assert data(paddock("call", "show", detached, "--json").json["result"])["user"] == "user:bob"
     paddock.quickly("user", "scope", "remove", "bob", "notes.read")
     paddock("call", "ours", "--as", "user:bob", code=5)
