@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from paddock.core.errors import OperatorError
+from paddock.core.ids import PluginName
+from paddock.core.printable import printable
+
 MAX_NAME_CHARS = 64
 RESERVED_NAMES = frozenset({"paddock", "kaged", "system", "host", "mcp", "plugin", "plugins"})
 # The agent's own tools live under these; a plugin of that name is legal and confusing.
@@ -16,6 +20,24 @@ _KAGED_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _TOOL_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _METHOD_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){1,3}")
 _MCP_TOOL_NAME = re.compile(r"[A-Za-z0-9_.\-/]{1,128}")
+
+
+def choose_plugin_name(chosen: str | None, proposed: str, *, source: str) -> PluginName:
+    """Return the name that a person chose, else the one that a source proposes.
+
+    Raises:
+        OperatorError: it is not valid.
+    """
+    name = chosen or proposed
+    problem = plugin_name_problem(name)
+    if problem:
+        message, hint = problem
+        raise OperatorError(
+            f"the plugin's name {printable(name)} {message}" if chosen else f"{source} gives no name: {message}",
+            code="plugin.bad_name",
+            hint=hint if chosen else "choose one: --name NAME",
+        )
+    return PluginName(name)
 
 
 def plugin_name_problem(name: str) -> tuple[str, str] | None:

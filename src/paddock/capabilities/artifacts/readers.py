@@ -36,7 +36,7 @@ def list_makers(tx: Transaction, tenant: str, digest: str) -> list[ArtifactMaker
 def record_recipients(
     tx: Transaction, tenant: str, plugin: str, digests: Iterable[str], principals: Collection[str]
 ) -> None:
-    """Record that a plugin handed its own artifacts to these principals. Addresses of others give nobody a right."""
+    """Record that a plugin handed its own artifacts to these principals. Addresses of others grant nothing."""
     for digest in sorted(digests):
         if find_own_artifact(tx, tenant, plugin, digest) is None:
             continue

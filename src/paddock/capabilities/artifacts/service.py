@@ -7,7 +7,7 @@ artifacts.get {uri, offset?, length?}      → {stream, size, total_size, is_par
 artifacts.get {uri, …, inline: true}       → the same with {base64} in place of the stream
 artifacts.delete {uri}                     → {deleted}
 
-Knowing an address gives nobody a right: it may leak, and the hash of short content can be guessed. A person or program
+Knowing an address grants no access: it may leak, and the hash of short content can be guessed. A person or program
 reads what was handed to them in an answer, other than what they had named themselves, and what a callable made that
 they may call without asking. A plugin reads its own artifacts, and those that the payload of its call names, if its
 caller may read them. Whatever else is stored is reported like what is not.

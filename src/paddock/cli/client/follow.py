@@ -82,12 +82,8 @@ def follow_call(
     also_approved = list[str]()
     with CallEventLine() as event_line:
         for kind, data in events:
-            if kind == "event":
-                event_line.show(data)
-            elif kind == "question":
-                if data["type"] == "question":
-                    event_line.clear()
-                    _answer_question(client, data, questions)
+            if kind in ("event", "question"):
+                _show_or_answer(client, kind, data, event_line, questions)
             elif kind == "approval":
                 event_line.clear()
                 also_approved += _answer_approval(client, data, approvals)
@@ -137,11 +133,7 @@ def follow_approved_calls(client: ApiClient, call_ids: Iterable[str], questions:
             CallEventLine() as event_line,
         ):
             for kind, data in events:
-                if kind == "event":
-                    event_line.show(data)
-                elif kind == "question" and data["type"] == "question":
-                    event_line.clear()
-                    _answer_question(client, data, questions)
+                _show_or_answer(client, kind, data, event_line, questions)
 
 
 def _answer_approval(client: ApiClient, request: dict[str, Any], approvals: ApprovalPrompt) -> list[str]:
@@ -155,6 +147,16 @@ def _answer_approval(client: ApiClient, request: dict[str, Any], approvals: Appr
 
     approvals.answer(request, send, client.run)
     return also_approved
+
+
+def _show_or_answer(
+    client: ApiClient, kind: str, data: dict[str, Any], event_line: CallEventLine, questions: QuestionPrompt
+) -> None:
+    if kind == "event":
+        event_line.show(data)
+    elif kind == "question" and data["type"] == "question":
+        event_line.clear()
+        _answer_question(client, data, questions)
 
 
 def _answer_question(client: ApiClient, question: dict[str, Any], questions: QuestionPrompt) -> None:

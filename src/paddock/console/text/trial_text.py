@@ -52,7 +52,7 @@ def _proposal_view(proposal: GrantProposalJson) -> ProposalView:
 
 
 def _open_marks(report: PluginTrialJson, job: TrialJob) -> list[ReadMarkJson]:
-    """Return the read-only marks that nobody trusts. Stored grants make another version, which has no trust yet."""
+    """Return the read-only marks that are not trusted. Stored grants make another version, which has no trust yet."""
     return [
         mark for mark in report["read_marks"] if mark["tool"] not in job.trusted and (job.stored or not mark["trusted"])
     ]

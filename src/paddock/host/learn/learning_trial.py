@@ -43,7 +43,7 @@ OnProgress: TypeAlias = Callable[[str], None]
 
 
 def ignore_progress(step: str) -> None:
-    """Do nothing: nobody follows the trial."""
+    """Ignore the progress of a trial that is not followed."""
     del step
 
 

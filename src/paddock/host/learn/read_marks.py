@@ -18,7 +18,7 @@ from paddock.runtime.deployment import Deployment
 
 
 class ReadMarkJson(TypedDict):
-    """A tool that says that it only reads, which nobody has verified."""
+    """A tool with an unverified read-only mark."""
 
     tool: str
     hash: Annotated[str, "The hash of its definition."]

@@ -20,7 +20,7 @@ from paddock.manifest.capability import Capability
 from paddock.manifest.command import ENVIRONMENT_PREFIX
 from paddock.manifest.dialects.mcp_user_config import find_references
 from paddock.manifest.model import CommandRuntime, Dialect, JsonObject, Manifest
-from paddock.manifest.names import plugin_name_problem, slug
+from paddock.manifest.names import choose_plugin_name, slug
 from paddock.manifest.native_writer import to_yaml
 from paddock.plugins.environments.lock import Lock
 
@@ -195,16 +195,7 @@ def semantic_version(text: str) -> str:
 
 
 def _plugin_name(facts: PackageMetadata, chosen: str | None) -> PluginName:
-    name = chosen or slug(facts.package.rpartition("/")[2])
-    problem = plugin_name_problem(name)
-    if problem:
-        message, hint = problem
-        raise OperatorError(
-            f"the plugin's name {printable(name)} {message}" if chosen else f"{facts.package} gives no name: {message}",
-            code="plugin.bad_name",
-            hint=hint if chosen else "choose one: --name NAME",
-        )
-    return PluginName(name)
+    return choose_plugin_name(chosen, slug(facts.package.rpartition("/")[2]), source=facts.package)
 
 
 def _pick_program(facts: PackageMetadata, programs: list[str], wanted: str | None) -> str:

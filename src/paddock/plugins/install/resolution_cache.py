@@ -43,7 +43,7 @@ class CachedResolution:
 def open_cached_resolution(
     store: PluginStore, source: PackageSource, environ: Mapping[str, str]
 ) -> Generator[CachedResolution, None, None]:
-    """Load the resolution that the previous command showed. It is kept for the next one if nobody consents now."""
+    """Load the resolution that the previous command showed. It is kept for the next one if consent is not given now."""
     file = store.data / "shown" / f"{_cache_key(source, environ)}.json"
     now = store.clock.now()
     cached = CachedResolution(_load(file, now))

@@ -22,7 +22,7 @@ from paddock.core.printable import printable
 from paddock.core.semver import Version
 from paddock.manifest.capability import Capability, covers, merge_capabilities
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest
-from paddock.manifest.names import plugin_name_problem
+from paddock.manifest.names import choose_plugin_name
 from paddock.manifest.native_writer import to_yaml
 from paddock.manifest.read import read_package
 from paddock.manifest.server_file.script_metadata import runs_on
@@ -242,16 +242,7 @@ def _provides(folder: Path, module: str) -> bool:
 
 
 def _plugin_name(file: ServerFile, path: Path, chosen: str | None) -> PluginName:
-    name = chosen or file.plugin_name(path.parent.name)
-    problem = plugin_name_problem(name)
-    if problem:
-        message, hint = problem
-        raise OperatorError(
-            f"the plugin's name {printable(name)} {message}" if chosen else f"{printable(file.name)} gives no name",
-            code="plugin.bad_name",
-            hint=hint if chosen else "choose one: --name NAME",
-        )
-    return PluginName(name)
+    return choose_plugin_name(chosen, file.plugin_name(path.parent.name), source=printable(file.name))
 
 
 @contextmanager

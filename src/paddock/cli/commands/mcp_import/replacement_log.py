@@ -199,7 +199,7 @@ def _may_have_text(real: Path, text: str) -> bool:
     try:
         return real.read_bytes() == text.encode()
     except OSError:
-        return True  # nobody knows, and its original must not be lost
+        return True  # unknown, and the original must not be lost
 
 
 def _require_unchanged(path: Path, real: Path, text: str) -> None:

@@ -17,7 +17,7 @@ from paddock.runtime.diagnosis import EVERY_HOST_HINT, network_capability
 
 _DESTINATION: Final = "the host that the error names"
 _ANY_FOLDER: Final = "FOLDER"
-# Of installed packages, a server's own among them: nobody may grant those for writing.
+# Of installed packages, a server's own among them: they are never granted for writing.
 _PACKAGE_FOLDERS: Final = re.compile(r"/(?:node_modules|site-packages|data/plugins|data/environments)(?:/|$)")
 _PATH: Final = re.compile(r"""['"](/[^'"]{1,1000})['"]""")
 _CAGE_ERROR_HINTS: Final = (
