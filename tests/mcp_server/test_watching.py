@@ -29,7 +29,7 @@ for line in sys.stdin:
     elif method == "tools/list":
         result = {"tools": [{"name": "write", "inputSchema": {"type": "object"}}]}
     elif method == "resources/list":
-        result = {"resources": [{"uri": f"diary://{day}", "name": day} for day in ("today", "yesterday")]
+        result = {"resources": [{"uri": f"diary://{day}", "name": day} for day in ("news", "today", "yesterday")]
                   + [{"uri": "paddock://diary/diary://today", "name": "stolen"}]}
     elif method == "resources/subscribe":
         watched.add(params["uri"])
@@ -39,7 +39,12 @@ for line in sys.stdin:
         for uri in sorted(watched):
             send(method="notifications/resources/updated", params={"uri": uri})
         result = {"content": [{"type": "text", "text": " ".join(sorted(watched))}]}
-    send(id=heard["id"], result=result)
+    answer = {"jsonrpc": "2.0", "id": heard["id"], "result": result}
+    if method == "resources/subscribe" and params["uri"] == "diary://news":  # and at once there are some
+        update = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params}
+        print(json.dumps(answer) + "\n" + json.dumps(update), flush=True)
+    else:
+        print(json.dumps(answer), flush=True)
 """
 
 OWN = """
@@ -107,6 +112,14 @@ def test_whoever_watches_a_document_hears_that_it_changed_and_nobody_else(served
     served.paddock.quickly("plugin", "enable", "diary")
 
 
+def test_an_update_that_comes_with_the_answer_is_not_missed(served: Daemon) -> None:
+    client = Client(served)
+    assert client.ask("resources/subscribe", uri="diary://news").result == {}
+    with client.following() as told:
+        assert next(updated(told))["params"] == {"uri": "diary://news"}
+    assert client.ask("resources/unsubscribe", uri="diary://news").result == {}
+
+
 def lose_the_role(served: Daemon, told: Iterator[Any]) -> None:
     del told
     served.paddock.quickly("user", "role", "remove", "friend", "friend")
@@ -146,6 +159,7 @@ def updated(events: Iterator[Any]) -> Iterator[Any]:
 def test_no_plugin_has_an_address_of_ours_for_its_own(served: Daemon) -> None:
     listed = Client(served).ask("resources/list").result["resources"]
     assert {one["uri"]: one["name"] for one in listed} == {
+        "diary://news": "news",
         "diary://today": "today",
         "diary://yesterday": "yesterday",
         "paddock://diary/paddock://diary/diary://today": "stolen",

@@ -31,7 +31,8 @@ class ListChangeNotifier:
         self._listeners: set[Callable[[Tenant, frozenset[str]], None]] = set()
         self._closed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        host.calls.callable_access.add_change_listener(self._schedule)
+        self._unreported: dict[Tenant, frozenset[str]] = {}
+        host.calls.callable_access.add_change_listener(self._collect)
 
     def subscribe(self, listener: Callable[[Tenant, frozenset[str]], None]) -> Callable[[], None]:
         """Call a listener with tenant and kinds of each change; returns a function that unsubscribes it."""
@@ -80,24 +81,29 @@ class ListChangeNotifier:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _schedule(self) -> None:
-        if self._timer is None and not self._closed.is_set():
+    def _collect(self) -> None:
+        """Note what has just changed. A change that is taken back at once counts: a client may have seen it."""
+        access = self._host.calls.callable_access
+        policy_replaced, self._policy = access.active_policy is not self._policy, access.active_policy
+        for tenant, previous in tuple(self._catalogues.items()):
+            current = self._catalogues[tenant] = access.catalogue(tenant)
+            if policy_replaced:
+                kinds = frozenset(LIST_KINDS)
+            elif current is previous:
+                continue
+            else:
+                kinds = changed_kinds(previous.entries(), current.entries())
+            if kinds:
+                self._unreported[tenant] = self._unreported.get(tenant, frozenset()) | kinds
+        if self._unreported and self._timer is None and not self._closed.is_set():
             self._timer = asyncio.get_running_loop().call_later(COALESCE_S, self._notify)
 
     def _notify(self) -> None:
         self._timer = None
-        policy, previous_policy = self._host.calls.callable_access.active_policy, self._policy
-        self._policy = policy
-        for tenant, previous in tuple(self._catalogues.items()):
-            current = self._catalogues[tenant] = self._host.calls.callable_access.catalogue(tenant)
-            kinds = (
-                frozenset(LIST_KINDS)
-                if policy is not previous_policy
-                else changed_kinds(previous.entries(), current.entries())
-            )
-            if kinds:
-                for listener in tuple(self._listeners):
-                    listener(tenant, kinds)
+        unreported, self._unreported = self._unreported, {}
+        for tenant, kinds in unreported.items():
+            for listener in tuple(self._listeners):
+                listener(tenant, kinds)
 
 
 def list_changed_method(kind: str) -> str:

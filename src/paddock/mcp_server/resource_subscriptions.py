@@ -7,8 +7,9 @@ from contextlib import aclosing, suppress
 from typing import Any, Final, NamedTuple
 
 from paddock.core.errors import PaddockError
-from paddock.core.ids import Tenant
+from paddock.core.ids import PluginName, Tenant
 from paddock.host.host import Host
+from paddock.host.plugins.pubsub import Subscription
 from paddock.mcp_server.exchange import McpExchange, Subscriber, encode_notification
 from paddock.rpc.errors import RESOURCE_BUSY, RpcError
 
@@ -49,12 +50,15 @@ class ResourceSubscriptions:
         resource = SubscribedResource(exchange.context.tenant, plugin, uri)
         if len(subscriber.on_close) >= MAX_SUBSCRIPTIONS and resource not in subscriber.on_close:
             raise RpcError(RESOURCE_BUSY, f"{MAX_SUBSCRIPTIONS} documents are watched already")
-        await self._send_subscription(exchange, plugin, uri, subscribed=True)
-        self._subscribers.setdefault(resource, {})[subscriber] = client_uri
-        subscriber.on_close[resource] = lambda: self._remove(resource, subscriber)
-        task = self._following.get(resource[:2])
-        if task is None or task.done():  # done, if the plugin was gone meanwhile
-            self._following[resource[:2]] = asyncio.ensure_future(self._follow(*resource[:2]))
+        is_new = resource not in subscriber.on_close
+        # Before the server is asked: it may tell of an update in the same breath as it answers.
+        self._add(resource, subscriber, client_uri)
+        try:
+            await self._send_subscription(exchange, plugin, uri, subscribed=True)
+        except BaseException:
+            if is_new:
+                self._remove(resource, subscriber)
+            raise
 
     async def unsubscribe(self, exchange: McpExchange, subscriber: Subscriber, plugin: str, uri: str) -> None:
         """End a client's subscription. No effect if it has none."""
@@ -74,6 +78,14 @@ class ResourceSubscriptions:
         target = access.catalogue(context.tenant).subscription_target(plugin, uri, subscribe=subscribed)
         await access.call(target, {"uri": uri}, context)
 
+    def _add(self, resource: SubscribedResource, subscriber: Subscriber, client_uri: str) -> None:
+        self._subscribers.setdefault(resource, {})[subscriber] = client_uri
+        subscriber.on_close[resource] = lambda: self._remove(resource, subscriber)
+        tenant, plugin, _ = resource
+        if (tenant, plugin) not in self._following:
+            notifications = self._host.plugins.processes.notifications_of(PluginName(plugin), tenant)
+            self._following[tenant, plugin] = asyncio.ensure_future(self._forward(tenant, plugin, notifications))
+
     def _remove(self, resource: SubscribedResource, subscriber: Subscriber) -> None:
         subscriber.on_close.pop(resource, None)
         subscribers = self._subscribers.get(resource)
@@ -85,8 +97,8 @@ class ResourceSubscriptions:
             if not any(other[:2] == resource[:2] for other in self._subscribers):
                 self._following.pop(resource[:2]).cancel()
 
-    async def _follow(self, tenant: Tenant, plugin: str) -> None:
-        async with aclosing(await self._host.plugins.processes.follow_notifications(plugin, tenant)) as notifications:
+    async def _forward(self, tenant: Tenant, plugin: str, notifications: Subscription[dict[str, Any]]) -> None:
+        async with aclosing(notifications):
             async for message in notifications:
                 if message["notification"] == _UPDATED_METHOD:
                     await self._notify_updated(tenant, plugin, message["params"])

@@ -16,7 +16,7 @@ def test_fifty_launches_leave_nothing_behind(daemon: Daemon) -> None:
         assert daemon.tell("end", number=number)["code"] == 0
     assert (daemon.tell("descriptors"), descriptors(warden), mounts(warden)) == before
     assert daemon.in_cages() == [] and daemon.warden == warden
-    assert not groups_of(warden)
+    assert eventually(lambda: not groups_of(warden))
 
 
 def test_a_launch_that_is_given_up_half_way_leaves_nothing_behind(daemon: Daemon) -> None:
@@ -27,7 +27,7 @@ def test_a_launch_that_is_given_up_half_way_leaves_nothing_behind(daemon: Daemon
     assert "cancelled" in given_up
     assert eventually(lambda: daemon.in_cages() == [])
     assert eventually(lambda: (daemon.tell("descriptors"), descriptors(warden), mounts(warden)) == before)
-    assert not groups_of(warden)
+    assert eventually(lambda: not groups_of(warden))
 
 
 def test_without_free_descriptors_a_launch_is_refused_and_the_daemon_lives_on(daemon: Daemon) -> None:

@@ -69,7 +69,6 @@ class WardenCgroups:
         Raises:
             OSError: The kernel refused; nothing is left of it.
         """
-        self._undeleted[:] = [group for group in self._undeleted if not group.remove()]
         self._created += 1
         group = Cgroup(f"{self._prefix}-{self._created}", self._locations, self._undeleted)
         try:
@@ -78,6 +77,11 @@ class WardenCgroups:
             group.remove()
             raise
         return group
+
+    def remove_discarded(self) -> bool:
+        """Remove the discarded cgroups that the kernel did not take for empty at once; False if some are still left."""
+        self._undeleted[:] = [group for group in self._undeleted if not group.remove()]
+        return not self._undeleted
 
     def remove_stale(self) -> None:
         """Kill what wardens that no longer live left behind, and remove their cgroups."""
@@ -155,7 +159,7 @@ class Cgroup:
         return any(line.split()[1] != "0" for line in text.splitlines() if line.startswith("oom_kill "))
 
     def discard(self) -> None:
-        """Remove it now, or when the next one is created: the kernel may need a moment to see that it is empty."""
+        """Remove it now, or with `remove_discarded`: the kernel may need a moment to see that it is empty."""
         if not self.remove():
             self._undeleted.append(self)
 

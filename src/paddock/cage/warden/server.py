@@ -61,6 +61,7 @@ from paddock.cage.zygote.pool import ZygotePool
 CONTROL_FD = 3  # the descriptor of the socket to the daemon; a cage's child puts its gate over it
 SETUP_TIMEOUT_S = 20.0
 CLEANUP_TIMEOUT_S = 2.0
+CGROUP_RETRY_S = 0.25  # until the kernel sees that the cgroup of an ended cage is empty
 _ZYGOTES_ID = -1  # among the numbers of cages
 _LATE_HINT = "look whether the machine is very busy or a granted place hangs (ls), and try again"
 _UNFIT_HINT = "run Paddock as an ordinary user, or give its container CAP_SYS_ADMIN and a writable /run"
@@ -72,15 +73,18 @@ class WardenServer:
     Args:
         control: The socket to the daemon.
         strategy: How cages are started.
+        cgroups: The cgroups that it creates for them.
     """
 
-    def __init__(self, control: socket.socket, strategy: ZygotePool) -> None:
+    def __init__(self, control: socket.socket, strategy: ZygotePool, cgroups: WardenCgroups) -> None:
         self._control = control
         self._strategy = strategy
+        self._cgroups = cgroups
         self._cages: dict[int, CageRecord] = {}
         self._selector = selectors.DefaultSelector()
         self._watched: dict[int, set[int]] = {}
         self._next_memory_check = 0.0
+        self._next_cgroup_removal: float | None = None  # None if every ended cage's cgroup is gone
 
     def run(self, parent: int) -> None:
         """Serve until the daemon is gone, then kill every cage.
@@ -215,8 +219,7 @@ class WardenServer:
         times = [cage.deadline for cage in self._cages.values() if cage.deadline is not None]
         if any(cage.needs_memory_watch for cage in self._cages.values()):
             times.append(self._next_memory_check)
-        if self._strategy.deadline is not None:
-            times.append(self._strategy.deadline)
+        times += [at for at in (self._strategy.deadline, self._next_cgroup_removal) if at is not None]
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _check_deadlines(self) -> None:
@@ -226,6 +229,7 @@ class WardenServer:
                 self._end_late_cage(cage, now)
         if self._strategy.deadline is not None and self._strategy.deadline <= now:
             self._poll_zygotes()
+        self._next_cgroup_removal = None if self._cgroups.remove_discarded() else now + CGROUP_RETRY_S
         if self._next_memory_check <= now:
             self._next_memory_check = now + fallback_limits.MEMORY_CHECK_INTERVAL_S
             for cage in self._cages.values():
@@ -264,6 +268,8 @@ class WardenServer:
                     self._selector.unregister(key.fileobj)
         for cage in self._cages.values():
             cage.close()
+        while not self._cgroups.remove_discarded() and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def _send(self, message: messages.WardenMessage, descriptors: list[int] | None = None) -> None:
         # A daemon that is gone cannot be told; the loop sees the end of its socket.
@@ -331,7 +337,7 @@ def main() -> None:
     cgroups.remove_stale()
     kill_abandoned()
     try:
-        WardenServer(control, pool).run(parent)
+        WardenServer(control, pool, cgroups).run(parent)
     finally:
         if stages is not None:
             stages.close()

@@ -66,7 +66,6 @@ class ZygotePool:
         self._as_mount = as_mount
         self._entries: dict[ZygoteKey, _PoolEntry] = {}
         self._stopping: list[Zygote] = []
-        self._draining_cgroups: list[Cgroup] = []
         self._failures: dict[ZygoteKey, int] = {}
         self._cooldown_until: dict[ZygoteKey, float] = {}
         self._started = 0
@@ -143,7 +142,6 @@ class ZygotePool:
                 self._stop_zygote(key)
             elif not entry.cages and entry.used_at + IDLE_TIMEOUT_S <= now:
                 self._stop_zygote(key)
-        self._draining_cgroups = [group for group in self._draining_cgroups if not group.remove()]
 
     def close(self) -> None:
         """Stop every zygote; poll until `watched_fds` is empty to see them gone."""
@@ -210,7 +208,7 @@ class ZygotePool:
         group, entry.spare_cgroup = entry.spare_cgroup, None
         if group is not None:
             group.kill()
-            self._draining_cgroups.append(group)
+            group.discard()
 
     def _on_cage_settled(self, key: ZygoteKey, entry: _PoolEntry, cage: ZygoteCage, *, succeeded: bool | None) -> None:
         """A cage no longer depends on its zygote."""

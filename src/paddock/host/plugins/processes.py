@@ -111,8 +111,12 @@ class PluginProcesses:
         """Follow every plugin state change of all tenants from now on, for operators of the host."""
         return self._events.follow_states()
 
+    def notifications_of(self, plugin: PluginName, tenant: Tenant) -> Subscription[dict[str, Any]]:
+        """Follow the notifications of a plugin, by its own name, from now on."""
+        return self._events.follow_notifications(tenant, plugin)
+
     async def follow_notifications(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Subscription[dict[str, Any]]:
-        """Follow the plugin's notifications from now on.
+        """Follow the notifications of a plugin, by its name or alias, from now on.
 
         Raises:
             NotFound: it is not installed.
