@@ -118,7 +118,7 @@ def test_a_plugin_that_is_slow_to_start_holds_up_neither_the_ready_line_nor_othe
 def test_people_are_told_of_plugins_that_start_or_fail_after_the_ready_line(owner: Paddock, source: Path) -> None:
     for name, main in (("slow", MAIN), ("late", BROKEN)):
         owner("plugin", "install", parrot(source / name, name, main=f"import time; time.sleep(4)\n{main}"), "--yes")
-        owner("plugin", "enable", name)
+        owner("plugin", "enable", name, "--no-start")
 
     with owner.start("serve") as process:
         assert process.stdout is not None and process.stderr is not None
