@@ -221,7 +221,7 @@ def test_an_import_killed_at_any_step_leaves_no_key_without_its_plugin_and_no_pl
         shutil.rmtree(paddock.home, ignore_errors=True)
         shutil.copytree(template, paddock.home)
         done = run("import", file, "--yes", fatal=fatal)
-        paddock.quickly("plugin", "enable", "bystander")  # clears away what was left
+        paddock.quickly("plugin", "enable", "bystander", "--no-start")  # clears away what was left
         installed = seen(paddock, "weather") is not None
         assert keys_of_weather(paddock) == ((1, REFERENCE) if installed else (None, None)), f"killed at step {fatal}"
         # Typed again, the key is there, whichever side of the moment it died on.

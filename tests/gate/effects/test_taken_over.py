@@ -82,6 +82,7 @@ async def test_a_process_that_is_at_an_effect_is_ended_when_others_took_its_host
             await acts
         at_it = Path("/proc", str(before["actor"]))
         await asyncio.to_thread(eventually, lambda: not at_it.exists(), "the process is ended")
+        await asyncio.to_thread(eventually, lambda: pids(host)["actor"] not in (None, before["actor"]), "and replaced")
         (tmp_path / "reader" / "go").touch()
         assert await reads == {"went": True}
         assert pids(host)["reader"] == before["reader"]
