@@ -283,13 +283,15 @@ def test_home_tells_what_waits_as_it_comes_and_never_takes_the_keyboard_away(bro
 
 
 @needs_a_browser
-def test_home_is_followed_although_its_first_requests_for_that_fail(browser: Browser, served: Daemon) -> None:
+def test_home_is_followed_although_its_script_comes_late_and_its_first_requests_fail(
+    browser: Browser, served: Daemon
+) -> None:
     with visiting(browser, served, "operator") as page:
+        late: list[Route] = []
         refusals: list[str] = []
 
         def refuse(route: Route) -> None:
             if len(refusals) == 2:
-                # Not `times=2`: a request that comes while Playwright stops to intercept may never be sent.
                 route.continue_()
                 return
             refusals.append(route.request.url)
@@ -298,8 +300,13 @@ def test_home_is_followed_although_its_first_requests_for_that_fail(browser: Bro
             else:
                 route.fulfill(status=503, content_type="text/html", body="<p>Not now</p>")
 
+        page.route("**/hx-sse-*.js*", lambda route: late.append(route))
         page.route("**/home/live", refuse)
-        page.goto("/")
+        page.goto("/", wait_until="commit")
+        page.wait_for_function("window.htmx")
+        # htmx has had its turn to read the page by then, if it did not wait for the rest.
+        page.evaluate("new Promise((done) => setTimeout(() => setTimeout(done)))")
+        late.pop().continue_()
         known = call(served, "shu_notes.add_note", text="chaff")["approval"]["approval"]
 
         expect(page.locator(f"#waiting-{known}")).to_be_visible()
