@@ -30,7 +30,6 @@ MAX_URL_CHARS = 2_048
 DEFAULT_SECRET_OVERLAP = timedelta(hours=24)
 MAX_SECRET_OVERLAP = timedelta(days=30)
 _MAX_WRITE_ATTEMPTS = 5
-_TOO_LONG = "webhook.too_long"
 
 T = TypeVar("T")
 
@@ -41,7 +40,7 @@ def webhook_problems(receivers: ReceiverDestinations, url: str, types: Iterable[
     if not url:
         problems.append(Problem("url", "a URL is required", "such as https://hooks.example.com/paddock", "required"))
     elif len(url) > MAX_URL_CHARS:
-        problems.append(Problem("url", f"is longer than {MAX_URL_CHARS:,} characters", "", _TOO_LONG))
+        problems.append(Problem("url", f"is longer than {MAX_URL_CHARS:,} characters"))
     else:
         try:
             receivers.validate_url(url)
@@ -56,7 +55,7 @@ def webhook_problems(receivers: ReceiverDestinations, url: str, types: Iterable[
     if len(patterns) > MAX_PATTERNS:
         problems.append(Problem("types", f"no more than {MAX_PATTERNS} types can be named", "use plugin.* or *"))
     if len(label) > MAX_LABEL_CHARS or not label.isprintable():
-        problems.append(Problem("label", f"has more than {MAX_LABEL_CHARS} printable characters", "", _TOO_LONG))
+        problems.append(Problem("label", f"has more than {MAX_LABEL_CHARS} characters, or some that do not print"))
     return problems
 
 
@@ -93,7 +92,7 @@ class WebhookAdmin:
         if len(url) > MAX_URL_CHARS or len(label) > MAX_LABEL_CHARS or not label.isprintable():
             raise OperatorError(
                 f"the address has {MAX_URL_CHARS} characters at most, and the label {MAX_LABEL_CHARS} that print",
-                code=_TOO_LONG,
+                code="webhook.too_long",
             )
         host, patterns = self.receivers.validate_url(url).origin.host, parse_patterns(types)
         webhook_id, secret = new_id("wh", self.clock, self.random), generate_secret(self.random)

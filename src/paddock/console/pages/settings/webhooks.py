@@ -51,7 +51,11 @@ def webhook_schema() -> dict[str, Any]:
                     "placeholder": "https://hooks.example.com/paddock",
                 },
             },
-            "label": {"type": "string", "title": "Name", "x-ui": {"help": "What it’s for, such as “alerts to the team”."}},
+            "label": {
+                "type": "string",
+                "title": "Name",
+                "x-ui": {"help": "What it’s for, such as “alerts to the team”."},
+            },
             "families": {
                 "type": "array",
                 "title": "Events",
