@@ -379,7 +379,7 @@ def test_webhooks_are_listed_with_how_they_are_doing(served: Daemon, olga: Perso
 def test_an_operator_creates_a_key_copies_it_and_revokes_it(browser: Browser, served: Daemon) -> None:
     allowed = ["clipboard-read", "clipboard-write"]
     with visiting(browser, served, "operator", permissions=allowed) as page:
-        page.get_by_role("link", name="Settings").click()
+        page.get_by_role("link", name="Admin").click()
         page.get_by_role("link", name="API keys").click()
         page.get_by_label("Name", exact=True).fill("pressed")
         page.get_by_label("Acts for").select_option("ann")

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from paddock.console.forms.request_form import read_form
-from paddock.console.page import Page, redirect_with_flash, render_settings_page
+from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.host.host import Host
 from paddock.principals.name_rules import ROLES
 from paddock.web.request_context import call_context
@@ -40,7 +40,7 @@ class PersonalSettingsPages:
             "here_id": current_session.id if current_session is not None else "",
             "consents": await self._host.identity.consents.list_for(principal),
         }
-        return render_settings_page(request, "settings.html", values)
+        return render_page(request, "settings.html", values)
 
     async def end_session(self, request: Request) -> Response:
         await self._host.identity.console_sessions.sign_out_session(

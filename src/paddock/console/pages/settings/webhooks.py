@@ -14,7 +14,7 @@ from paddock.console.forms.fields import FormView, build_form
 from paddock.console.forms.parse import parse_fields
 from paddock.console.forms.request_form import read_form
 from paddock.console.one_time_view import OneTimeView
-from paddock.console.page import Page, redirect_with_flash, render_settings_page
+from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.console.templates import KEY_LABELS
 from paddock.core.errors import PaddockError
 from paddock.core.events.index import EVENT_TYPES
@@ -116,7 +116,7 @@ class WebhookPages:
         webhooks = await self._host.ledger.webhooks.list_all(context.tenant)
         listed = [(hook, webhook_state(hook)) for hook in webhooks]
         values = {"webhooks": listed, "form": form, "event_types": _event_types_by_family()}
-        return render_settings_page(request, "webhooks.html", values, status)
+        return render_page(request, "webhooks.html", values, status)
 
     async def add(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
@@ -166,7 +166,7 @@ class WebhookPages:
             "tested": tested,
             KEY_LABELS: await self._host.identity.api_keys.labels(context.tenant),
         }
-        return render_settings_page(request, "webhook.html", values)
+        return render_page(request, "webhook.html", values)
 
     async def test(self, request: Request) -> Response:
         context, webhook_id = await call_context(self._host, request), path_param(request, "id")
@@ -204,7 +204,7 @@ class WebhookPages:
     async def confirm_remove(self, request: Request) -> Response:
         context = await call_context(self._host, request)
         hook = await self._host.ledger.webhooks.find(context.tenant, path_param(request, "id"))
-        return render_settings_page(request, "webhook_remove.html", {"hook": hook})
+        return render_page(request, "webhook_remove.html", {"hook": hook})
 
     async def remove(self, request: Request) -> Response:
         context = await call_context(self._host, request)
