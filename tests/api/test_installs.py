@@ -10,6 +10,8 @@ from fixtures.daemons import Daemon, LocalConnection, eventually
 from fixtures.packages import native
 from fixtures.people import Peopled, from_browser, signed_in
 
+API = "net:api.example.com:443"
+
 
 def waiting(served: Daemon, install: str) -> dict[str, Any]:
     """The installation once it waits for consent."""
@@ -21,7 +23,7 @@ def test_a_package_is_installed_by_the_consent_to_what_was_shown_and_by_no_other
     peopled: Peopled, tmp_path: Path
 ) -> None:
     served = peopled.daemon
-    started = served.ask("POST", "/installs", {"source": str(native(tmp_path / "notes"))})
+    started = served.ask("POST", "/installs", {"source": str(native(tmp_path / "notes", capabilities=["net:*", API]))})
     assert (started.status, started.headers["location"]) == (202, f"/api/v1/installs/{started.body['id']}")
     one = f"/installs/{started.body['id']}"
 
@@ -35,6 +37,12 @@ def test_a_package_is_installed_by_the_consent_to_what_was_shown_and_by_no_other
     assert (other.status, other.body["code"]) == (403, "plugin.package_changed")
 
     consent = shown | {"grant": proposal["terms"]["capabilities"]}
+    assert proposal["terms"]["dangers"] == proposal["screen"]["dangers"] != []
+    named = [danger["capability"] for danger in proposal["terms"]["dangers"]]
+    unnamed = served.ask("POST", f"{one}/confirm", consent | {"accept_dangers": named[:1]})
+    assert (unnamed.status, unnamed.body["code"]) == (403, "consent.dangers")
+    assert unnamed.body["details"]["dangers"] == proposal["terms"]["dangers"][1:]
+    consent |= {"accept_dangers": named}
     assert served.ask("POST", f"{one}/confirm", consent).body["stage"] == "changing"
     with served.following(f"{one}/events") as events:
         assert list(events)[-1]["data"]["stage"] == "done"

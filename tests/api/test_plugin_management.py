@@ -12,6 +12,7 @@ from fixtures.packages import native
 from fixtures.people import Peopled, from_browser, signed_in
 from fixtures.tuner import tuner
 
+API = "net:api.example.com:443"
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -24,8 +25,8 @@ SCHEMA = {
 
 @pytest.fixture(scope="module")
 def managed(peopled: Peopled, tmp_path_factory: pytest.TempPathFactory) -> Peopled:
-    package = native(tmp_path_factory.mktemp("notes"), system_config_schema=SCHEMA)
-    peopled.daemon.paddock.quickly("plugin", "install", package, "--yes")
+    package = native(tmp_path_factory.mktemp("notes"), system_config_schema=SCHEMA, capabilities=[API])
+    peopled.daemon.paddock.quickly("plugin", "install", package, "--yes", "--grant", API)
     return peopled
 
 
@@ -37,7 +38,7 @@ def cookies(managed: Peopled) -> dict[str, str]:
 def test_programs_with_a_key_change_nothing(managed: Peopled) -> None:
     for method, path, body in (
         ("PUT", "/plugins/notes/configuration", {"values": {"region": "eu"}}),
-        ("POST", "/plugins/notes/enable", {"grant": ["net:api.example.com:443"]}),
+        ("POST", "/plugins/notes/enable", {"grant": [API]}),
         ("POST", "/plugins/notes/repair", {}),
         ("POST", "/plugins/notes/remove", {"dry_run": True}),
         ("PUT", "/aliases/jot", {"plugin": "notes"}),
@@ -81,7 +82,7 @@ def test_a_tenant_is_shown_what_it_would_grant_without_paths_of_this_machine(man
     state = managed.ask("omar", "GET", "/plugins/notes/grant").body
 
     assert (state["name"], state["granted_before"]) == ("notes", False)
-    assert state["requested"] == state["missing"] == ["net:api.example.com:443"]
+    assert state["requested"] == state["missing"] == [API]
     assert state["screen"]["facts"]["source"] == "directory"
     ours = managed.daemon.ask("GET", "/plugins/notes/grant").body
     assert (ours["granted_before"], ours["missing"]) == (True, [])
@@ -133,9 +134,7 @@ def test_a_running_plugin_whose_secret_is_erased_is_stopped_until_it_is_set_agai
 
 
 def test_a_plugin_is_enabled_without_being_started(managed: Peopled) -> None:
-    enabled = managed.daemon.ask(
-        "POST", "/plugins/notes/enable?tenant=acme", {"grant": ["net:api.example.com:443"], "start": False}
-    ).body
+    enabled = managed.daemon.ask("POST", "/plugins/notes/enable?tenant=acme", {"grant": [API], "start": False}).body
 
     assert (enabled["state"], enabled["pid"], enabled["on_demand"]) == ("disabled", None, True)
     assert managed.ask("omar", "GET", "/plugins/notes").body["enabled"] is True

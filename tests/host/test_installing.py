@@ -105,7 +105,8 @@ async def test_a_program_does_not_agree_to_what_is_installed(tmp_path: Path) -> 
 
 async def test_each_new_capability_and_nothing_less_has_to_be_agreed_to(tmp_path: Path) -> None:
     async with installing(tmp_path / "home") as within:
-        first = await reached(begin(within, native(tmp_path / "one")), InstallStage.WAITING)
+        one = native(tmp_path / "one", capabilities=["net:api.example.com:443"])
+        first = await reached(begin(within, one), InstallStage.WAITING)
         agree(first)
         await first.wait_finished()
         wide = native(tmp_path / "two", version="1.1.0", capabilities=["net:api.example.com:443", "net:*"])

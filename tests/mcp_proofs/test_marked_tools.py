@@ -21,9 +21,10 @@ async def hints(home: Paddock) -> dict[str, tuple[bool | None, bool | None]]:
 async def test_the_official_client_never_gets_the_opposite_of_what_a_server_says(tmp_path: Path) -> None:
     home = Paddock(tmp_path / "home")
     (tmp_path / "notes").mkdir()
-    keeper = marked(tmp_path / "keeper", "keeper", capabilities=[f"write:fs:{tmp_path / 'notes'}"])
-    for package in (marked(tmp_path / "caged", "caged"), keeper):
-        home.quickly("plugin", "install", package, "--yes")
+    writing = f"write:fs:{tmp_path / 'notes'}"
+    keeper = marked(tmp_path / "keeper", "keeper", capabilities=[writing])
+    for package, granted in ((marked(tmp_path / "caged", "caged"), ()), (keeper, ("--grant", writing))):
+        home.quickly("plugin", "install", package, "--yes", *granted)
         home.quickly("plugin", "enable", package.name)
         home.quickly("plugin", "tools", package.name)
 

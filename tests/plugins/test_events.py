@@ -34,6 +34,10 @@ def test_a_life_from_install_to_uninstall_leaves_its_events(shelf: Shelf) -> Non
         ["net:a.example.com:443"],
         ["net:b.example.com:443"],
     ]
+    assert [event.pop("accepted_dangers") for event in (installed, upgraded)] == [
+        ["net:a.example.com:443"],
+        ["net:b.example.com:443"],
+    ]
     assert installed == {"type": "plugin.installed", "name": "notes", "version": "1.0.0", "local": True}
     assert enabled == {"type": "plugin.enabled", "name": "notes"}
     assert disabled == {"type": "plugin.disabled", "name": "notes", "reason": "too noisy"}

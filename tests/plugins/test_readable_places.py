@@ -194,7 +194,7 @@ def test_a_place_is_closed_in_the_cage_exactly_where_it_was_warned_of(tmp_path: 
     )
     write_file(looker / "main.py", LOOKER)
     paddock = Paddock(tmp_path / "home")
-    paddock.quickly("plugin", "install", looker, "--yes")
+    paddock.quickly("plugin", "install", looker, "--yes", "--grant", f"{access}:fs:{place}")
     warned = paddock.quickly("plugin", "enable", "looker", "--json").json["warnings"]
 
     answer = paddock("call", "looker.look", "-p", json.dumps({"path": str(place)})).json

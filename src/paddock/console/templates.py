@@ -26,6 +26,7 @@ from paddock.console.text.principal_text import (
     requester_name,
 )
 from paddock.core.printable import count_text
+from paddock.plugins.package.rules import format_bytes
 
 KEY_LABELS: Final = "key_labels"
 """The template value with the labels of API keys by principal, for pages that name callers."""
@@ -61,6 +62,7 @@ def _environment() -> Environment:
         "pretty": pretty_json,
         "visible": mark_invisible,
         "counted": count_text,
+        "bytes": format_bytes,
         "mood": call_severity,
     }
     filters |= {

@@ -301,7 +301,7 @@ def test_work_is_followed_to_its_end_by_another_daemon_of_the_same_postgresql(
     one = Paddock(tmp_path / "one" / "home", store=postgres_address)
     other = Paddock(tmp_path / "other" / "home", store=postgres_address)
     outside = tmp_path / "outside"
-    one.quickly("plugin", "install", operator(tmp_path / "works", outside), "--yes")
+    one.quickly("plugin", "install", operator(tmp_path / "works", outside), "--yes", "--grant", f"write:fs:{outside}")
     one.quickly("plugin", "enable", NAME)
     shutil.copytree(one.trees, other.trees)  # the trees of plugins are each home's own
     with daemon(one) as first:

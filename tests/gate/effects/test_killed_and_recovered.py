@@ -133,7 +133,7 @@ def installed(paddock: Paddock, folder: Path, outside: Path) -> None:
     runtime = {"command": ["python3", "./main.py"]}
     package = native(folder / "counter", "counter", runtime=runtime, **declared(outside))
     write_file(package / "main.py", PROGRAM.format(outside=str(outside)))
-    paddock.quickly("plugin", "install", package, "--yes")
+    paddock.quickly("plugin", "install", package, "--yes", "--grant", f"write:fs:{outside}")
     paddock.quickly("plugin", "enable", "counter", "--no-start")
 
 

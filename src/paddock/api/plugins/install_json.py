@@ -9,9 +9,11 @@ from paddock.core.errors import MistakeJson
 from paddock.core.printable import printable
 from paddock.core.schema_annotations import DateTime
 from paddock.host.plugins.install_job import InstallJob, InstallStage, InstallStopReason
+from paddock.manifest.rules.dangers import DangerJson
 from paddock.plugins.install.consent_screen import ConsentScreenJson
 from paddock.plugins.install.plan import InstallPlan, PlanAction
 from paddock.plugins.install.resolve import ResolvedPackage
+from paddock.plugins.install.upgrade_difference import UpgradeDifferenceJson
 from paddock.plugins.tool_pinning.normalize import TOOL
 from paddock.plugins.tool_pinning.scan.findings import HintJson
 from paddock.plugins.trust.signature import SignatureState
@@ -30,6 +32,7 @@ class InstallTermsJson(TypedDict):
     signature: Annotated[str, "The state of the signature, and its key."]
     capabilities: Annotated[list[str], "Requested, and not granted so far."]
     trust_lost: Annotated[str, "The trust in the signer that an upgrade gives up; empty if it gives up none."]
+    dangers: Annotated[list[DangerJson], "The dangerous ones of `capabilities`; a person accepts each by itself."]
 
 
 class InstallSignatureJson(TypedDict):
@@ -64,6 +67,7 @@ class InstallProposalJson(TypedDict):
     screen: Annotated[ConsentScreenJson | None, "What to show; null if no files change."]
     terms: InstallTermsJson
     separate: Annotated[list[str], "The capabilities that have to be asked for one by one, beside the question."]
+    difference: Annotated[UpgradeDifferenceJson | None, "For an upgrade: what it changes of the tools and files."]
     fields: Annotated[list[str], "The configuration fields that would be replaced."]
     signature: InstallSignatureJson
     missing_grants: Annotated[
@@ -143,8 +147,10 @@ def _proposal_json(plan: InstallPlan) -> InstallProposalJson:
             "signature": terms.signature,
             "capabilities": [str(capability) for capability in terms.capabilities],
             "trust_lost": terms.trust_lost,
+            "dangers": [danger.to_value() for danger in terms.dangers],
         },
         "separate": [str(capability) for capability in plan.separate_capabilities],
+        "difference": plan.difference.to_value() if plan.action is PlanAction.UPGRADE else None,
         "fields": list(plan.fields),
         "signature": {"state": verdict.state, "reason": verdict.reason},
         "missing_grants": [

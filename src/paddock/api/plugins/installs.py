@@ -80,6 +80,13 @@ class ConfirmInstallBody(TypedDict):
         Annotated[list[str], MemberConstraint(max_items=MAX_GRANTS), "The capabilities that they consented to."]
     ]
     trust_lost: NotRequired[Annotated[str, "The loss of trust that they accepted, as in those `terms`."]]
+    accept_dangers: NotRequired[
+        Annotated[
+            list[str],
+            MemberConstraint(max_items=MAX_GRANTS),
+            "The `dangers` in those `terms` that they accepted, one by one, by their capability.",
+        ]
+    ]
 
 
 class InstallRoutes:
@@ -150,7 +157,12 @@ class InstallRoutes:
                 " wait for consent. Needs a signed-in person, not an API key.",
                 request_body=RequestBody(
                     ConfirmInstallBody,
-                    {"digest": "sha256:…", "signature": "unsigned", "grant": ["net:api.example.com:443"]},
+                    {
+                        "digest": "sha256:…",
+                        "signature": "unsigned",
+                        "grant": ["net:api.example.com:443"],
+                        "accept_dangers": ["net:api.example.com:443"],
+                    },
                 ),
                 error_statuses=(409,),
                 status=202,
@@ -257,7 +269,11 @@ class InstallRoutes:
     async def confirm_install(self, request: Request) -> JsonResponse[InstallJson]:
         body, job = validated_body(request, ConfirmInstallBody), self._find(request)
         consent = InstallConsent(
-            body["digest"], body["signature"], frozenset(parse_grants(body)), body.get("trust_lost", "")
+            body["digest"],
+            body["signature"],
+            frozenset(parse_grants(body)),
+            body.get("trust_lost", ""),
+            frozenset(parse_grants(body, "accept_dangers")),
         )
         job.give_consent(_person(request), consent)
         return JsonResponse(install_to_json(job), 202)

@@ -18,12 +18,21 @@ from paddock.manifest.capability import (
 )
 
 if TYPE_CHECKING:
+    from paddock.manifest.rules.dangers import DangerJson
     from paddock.plugins.install.consent_screen import ConsentScreenJson
 
 
 def print_consent_screen(screen: ConsentScreenJson) -> None:
-    """Print the consent screen on stderr."""
+    """Print the consent screen on stderr, its dangerous permissions first."""
     print_message(styled(printable(screen["heading"]), "bold"))
+    if dangers := screen["dangers"]:
+        count = "1 dangerous permission" if len(dangers) == 1 else f"{len(dangers)} dangerous permissions"
+        print_message(f"  {styled(count, 'red', 'bold')}")
+        for danger in dangers:
+            means = printable(danger["means"], 400)
+            print_message(f"    {styled('!', 'red', 'bold')} {printable(danger['capability'], 400)} — {means}")
+            print_message(f"      {printable(danger['reason'], 400)}")
+        print_message()
     for label, value in screen["facts"].items():
         print_message(f"  {styled(label.ljust(12), 'dim')} {printable(value, 400)}")
     for section in screen["sections"]:
@@ -85,21 +94,36 @@ def parse_grants(texts: Sequence[str], flag: str = "--grant") -> list[Capability
         raise OperatorError(f"{flag}: {error.message}", code="capability.malformed", hint=error.hint) from None
 
 
-def confirm_new_capabilities(new: Sequence[Capability], granted: Sequence[Capability], retype: str) -> list[Capability]:
-    """Ask for each new capability separately: consent to the whole does not cover capabilities that widen the cage.
+def confirm_new_capabilities(
+    new: Sequence[Capability], granted: Sequence[Capability], retype: str, dangers: Sequence[DangerJson] = ()
+) -> list[Capability]:
+    """Ask for each capability separately: consent to the whole covers none that is dangerous or widens the cage.
+
+    Args:
+        new: The capabilities to ask for.
+        granted: Those that the person named on the command line.
+        retype: The command to type again, without `--yes`.
+        dangers: The dangerous ones of them, with the reasons.
 
     Raises:
         NeedsConsent: one was declined, or there is no terminal to ask on.
     """
     missing = [capability for capability in new if capability not in granted]
+    reasons = {danger["capability"]: danger["reason"] for danger in dangers}
     if missing and not is_interactive():
+        unnamed = [danger for danger in dangers if danger["capability"] in map(str, missing)]
+        kind = "dangerous permissions, which --yes alone does not cover" if unnamed else "new capabilities"
         raise NeedsConsent(
-            f"it asks for new capabilities: {', '.join(map(str, missing))}",
+            f"it asks for {kind}: {', '.join(map(str, missing))}",
+            code="consent.dangers" if unnamed else "",
             hint=f"if you agree to each of them: {retype} --yes",
-            details={"capabilities": [str(capability) for capability in missing]},
+            details={"capabilities": [str(capability) for capability in missing]}
+            | ({"dangers": unnamed} if unnamed else {}),
         )
     for capability in missing:
-        warning = styled("DANGEROUS ", "red", "bold") if is_dangerous(capability) else ""
+        reason = reasons.get(str(capability), "")
+        warning = styled("DANGEROUS ", "red", "bold") if reason or is_dangerous(capability) else ""
+        warning += f"{reason} " if reason else ""
         if not ask_yes_no(f"{warning}Also allow it to {describe_capability(capability)} ({capability})?"):
             raise NeedsConsent(f"you did not grant {capability}, and nothing was changed", code="consent_refused")
     return list(new)

@@ -8,16 +8,24 @@ from typing import Any, Final, NamedTuple
 
 from paddock.console.text.plugin_text import trust_text
 from paddock.core.errors import Invalid, PaddockError
+from paddock.core.printable import count_text
 from paddock.host.plugins.install_job import InstallJob, InstallStage, InstallStopReason
 from paddock.manifest.capability import Capability, describe_capability, is_dangerous
 from paddock.manifest.consent_text import ConsentSection
 from paddock.manifest.permissions import requested_capabilities
+from paddock.manifest.rules.author_lint import without_author_lint
+from paddock.manifest.rules.dangers import Danger
 from paddock.plugins.install.consent_screen import ConsentScreen
 from paddock.plugins.install.plan import InstallPlan, PlanAction
 from paddock.plugins.package.rules import format_bytes
 from paddock.plugins.trust.signature import SignatureState
 
-CONSENT_INCOMPLETE: Final = "Tick each box below if you agree to it. Nothing was changed yet."
+CONSENT_INCOMPLETE: Final = "Tick each box if you agree to it. Nothing was changed yet."
+_SUBMIT_LABELS: Final[Mapping[PlanAction, str]] = {
+    PlanAction.INSTALL: "Install",
+    PlanAction.UPGRADE: "Upgrade",
+    PlanAction.SIGNATURE: "Keep the signature",
+}
 _FACT_LABELS: Final[Mapping[str, str]] = {
     "id": "Name",
     "author": "Author",
@@ -153,6 +161,13 @@ def _problem_values(error: PaddockError) -> dict[str, Any]:
     }
 
 
+def _submit_label(action: PlanAction, dangers: Collection[Danger]) -> str:
+    label = _SUBMIT_LABELS.get(action, "Go on")
+    if not dangers:
+        return label
+    return f"{label} with {count_text(len(dangers), 'dangerous permission')}"
+
+
 def _package_facts(proposal: InstallPlan, facts: Mapping[str, str]) -> list[PackageFact]:
     verdict = proposal.package.signature
     signature_text = trust_text(f"{verdict.state.value}: {verdict.reason}")
@@ -172,6 +187,10 @@ def _consent_values(proposal: InstallPlan) -> dict[str, Any]:
     package, screen = proposal.package, proposal.screen
     facts = dict(screen.facts) if screen else {}
     upgrade = proposal.action is PlanAction.UPGRADE
+    dangers = proposal.terms.dangers
+    dangerous = {danger.capability for danger in dangers}
+    # A dangerous one is agreed to by the tick at its danger, and all others of an install by its button.
+    ticked = [one for one in proposal.separate_capabilities if one not in dangerous]
     return {
         "change": proposal.action.value,
         "upgrade": upgrade,
@@ -181,9 +200,12 @@ def _consent_values(proposal: InstallPlan) -> dict[str, Any]:
         "facts": _package_facts(proposal, facts),
         "reason": package.signature.reason,
         "parts": consent_sections(screen, requested_capabilities(package.manifest)) if screen else [],
-        "warnings": proposal.warnings,
+        "warnings": without_author_lint(proposal.warnings),
         "terms": proposal.terms,
-        "granted_as_whole": [str(one) for one in proposal.terms.capabilities] if screen and not upgrade else [],
-        "capabilities": capability_consents(proposal.separate_capabilities),
+        "dangers": [danger.to_value() for danger in dangers],
+        "submit": _submit_label(proposal.action, dangers),
+        "difference": proposal.difference,
+        "granted_as_whole": [str(one) for one in proposal.terms.capabilities if one not in ticked] if screen else [],
+        "capabilities": capability_consents(ticked),
         "trust_lost": proposal.terms.trust_lost if upgrade else "",
     }

@@ -69,7 +69,7 @@ class PluginDisabled(Event):
 
 @event("plugin.installed")
 class PluginInstalled(Event):
-    """A plugin was installed with these files and `capabilities`."""
+    """A plugin was installed with these files and `capabilities`; `accepted_dangers` were accepted one by one."""
 
     name: str
     version: str
@@ -77,11 +77,15 @@ class PluginInstalled(Event):
     local: bool
     digest: str
     capabilities: tuple[str, ...]
+    accepted_dangers: tuple[str, ...] = ()
 
 
 @event("plugin.upgraded")
 class PluginUpgraded(Event):
-    """Another version became the default; `digest` and `capabilities` are those of the new version."""
+    """Another version became the default; `digest` and `capabilities` are those of the new version.
+
+    `accepted_dangers` are its new dangerous permissions, which were accepted one by one.
+    """
 
     name: str
     old_version: str
@@ -89,6 +93,7 @@ class PluginUpgraded(Event):
     capability_diff: CapabilityDiff
     digest: str
     capabilities: tuple[str, ...]
+    accepted_dangers: tuple[str, ...] = ()
 
 
 @event("plugin.uninstalled")

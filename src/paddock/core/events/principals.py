@@ -35,10 +35,10 @@ class PersonAdded(Event):
 
 @event("person.changed")
 class PersonChanged(Event):
-    """A person's permissions or display name changed; `roles` and `scopes` are those that they have now."""
+    """The permissions of a person changed; `roles` and `scopes` are the new ones."""
 
     person: str
-    change: Literal["roles", "scopes", "renamed", "disabled", "enabled", "removed"]
+    change: Literal["roles", "scopes", "disabled", "enabled", "removed"]
     roles: tuple[str, ...]
     scopes: tuple[str, ...]
     by: str

@@ -26,7 +26,8 @@ async def store_grants(installer: InstallService, plugin: str, grants: Sequence[
     async for stage in job.watch():
         if stage is InstallStage.WAITING and job.proposal is not None:
             terms = job.proposal.terms
-            job.give_consent(by, InstallConsent(terms.digest, terms.signature, frozenset(grants)))
+            chosen = frozenset(grants)  # each by itself, from what the trial proposed
+            job.give_consent(by, InstallConsent(terms.digest, terms.signature, chosen, dangers=chosen))
     if job.error is not None:
         raise job.error
     if job.stage is not InstallStage.DONE:

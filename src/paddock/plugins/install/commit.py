@@ -97,8 +97,9 @@ def commit_install(
         def unit(tx: Transaction) -> None:
             # Check again inside the transaction: another node may have come in between.
             _check_not_stale(tx, package, allow_downgrade)
-            check_consent(current_terms(tx, store.tenant, package, contents), consent)
-            _insert_rows(tx, store, package, row)
+            terms = current_terms(tx, store.tenant, package, contents)
+            check_consent(terms, consent)
+            _insert_rows(tx, store, package, row, terms)
             seal(tx)
 
         store.database.write(unit)
@@ -260,7 +261,9 @@ def _build_version_row(store: PluginStore, package: ResolvedPackage, blob: str) 
     )
 
 
-def _insert_rows(tx: Transaction, store: PluginStore, package: ResolvedPackage, row: VersionRow) -> None:
+def _insert_rows(
+    tx: Transaction, store: PluginStore, package: ResolvedPackage, row: VersionRow, terms: ConsentTerms
+) -> None:
     existing = find_plugin(tx, row.plugin)
     grant = find_grant(tx, store.tenant, row.plugin)
     if existing is None:
@@ -282,6 +285,7 @@ def _insert_rows(tx: Transaction, store: PluginStore, package: ResolvedPackage, 
         store.publish(
             tx, flagged_event(row.plugin, "installed" if existing is None else "upgraded", package.scan_findings)
         )
+    accepted_dangers = tuple(str(danger.capability) for danger in terms.dangers)
     if existing is None:
         source = package.staged.source.describe()
         store.publish(
@@ -293,6 +297,7 @@ def _insert_rows(tx: Transaction, store: PluginStore, package: ResolvedPackage, 
                 local=True,
                 digest=row.digest,
                 capabilities=capabilities,
+                accepted_dangers=accepted_dangers,
             ),
         )
     else:
@@ -308,5 +313,6 @@ def _insert_rows(tx: Transaction, store: PluginStore, package: ResolvedPackage, 
                 capability_diff=diff,
                 digest=row.digest,
                 capabilities=capabilities,
+                accepted_dangers=accepted_dangers,
             ),
         )

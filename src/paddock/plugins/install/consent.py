@@ -13,13 +13,16 @@ from pathlib import Path
 from paddock.core.errors import Invalid, NeedsConsent
 from paddock.core.ids import Tenant
 from paddock.manifest.capability import Capability, missing_capabilities
+from paddock.manifest.model import Manifest
 from paddock.manifest.permissions import requested_capabilities
+from paddock.manifest.rules.dangers import Danger, find_dangers
 from paddock.plugins.install.resolve import ResolvedPackage
 from paddock.plugins.package.tree import scan_tree
 from paddock.plugins.store.rows import find_grant, find_plugin, find_version, granted_capabilities
 from paddock.plugins.trust.signature import (
     MalformedSignature,
     Signature,
+    SignatureState,
     SignatureVerdict,
     effective_tier,
     read_signature,
@@ -38,12 +41,14 @@ class InstallConsent:
         signature: The state of its signature, as `signature_text` returns it.
         capabilities: The capabilities and secrets that they granted.
         trust_lost: The loss of trust that they were shown and accepted; empty if they accepted none.
+        dangers: The dangerous capabilities that they accepted, each by itself.
     """
 
     digest: str
     signature: str
     capabilities: frozenset[Capability] = frozenset()
     trust_lost: str = ""
+    dangers: frozenset[Capability] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class ConsentTerms:
         signature: The state of its signature, as `signature_text` returns it.
         capabilities: The requested capabilities and secrets that are not granted so far.
         trust_lost: A description of the trust in the signer that an upgrade gives up; empty if it gives up none.
+        dangers: The dangerous ones of `capabilities`, each of which is accepted by itself.
     """
 
     plugin: str
@@ -63,12 +69,12 @@ class ConsentTerms:
     signature: str
     capabilities: tuple[Capability, ...]
     trust_lost: str
+    dangers: tuple[Danger, ...] = ()
 
     def accepted(self, capabilities: Iterable[Capability], *, less_trust: bool = False) -> InstallConsent:
-        """Return the consent of a person who was shown these terms and answered this."""
-        return InstallConsent(
-            self.digest, self.signature, frozenset(capabilities), self.trust_lost if less_trust else ""
-        )
+        """Return the consent of a person who was shown these terms and accepted each of these."""
+        each = frozenset(capabilities)
+        return InstallConsent(self.digest, self.signature, each, self.trust_lost if less_trust else "", each)
 
 
 def signature_text(verdict: SignatureVerdict) -> str:
@@ -84,7 +90,12 @@ def shown_terms(package: ResolvedPackage) -> ConsentTerms:
         signature_text(package.signature),
         tuple(package.missing_consents),
         package.trust_lost,
+        _dangers(package.manifest, package.missing_consents, package.signature),
     )
+
+
+def _dangers(manifest: Manifest, capabilities: Iterable[Capability], verdict: SignatureVerdict) -> tuple[Danger, ...]:
+    return find_dangers(manifest, capabilities, signed=verdict.state is not SignatureState.UNSIGNED)
 
 
 def full_consent(package: ResolvedPackage) -> InstallConsent:
@@ -118,12 +129,14 @@ def current_terms(tx: Transaction, tenant: Tenant, package: ResolvedPackage, con
     row = find_version(tx, plugin.name, plugin.current_version) if plugin else None
     signer = describe_signer(row, {key: one.name for key, one in keys.items()}, intact=True) if row else None
     granted = granted_capabilities(find_grant(tx, tenant, manifest.name))
+    missing = tuple(missing_capabilities(granted, requested_capabilities(manifest)))
     return ConsentTerms(
         manifest.name,
         contents.digest,
         signature_text(verdict),
-        tuple(missing_capabilities(granted, requested_capabilities(manifest))),
+        missing,
         describe_trust_loss(signer, verdict, effective_tier(verdict.state, manifest.trust_claim)),
+        _dangers(manifest, missing, verdict),
     )
 
 
@@ -168,4 +181,13 @@ def check_consent(terms: ConsentTerms, consent: InstallConsent) -> None:
             f"{terms.plugin} asks for {', '.join(missing)}, which you have not agreed to",
             hint="grant each of them",
             details={"capabilities": missing},
+        )
+    unaccepted = [danger for danger in terms.dangers if danger.capability not in consent.dangers]
+    if unaccepted:
+        named = ", ".join(str(danger.capability) for danger in unaccepted)
+        raise NeedsConsent(
+            f"{terms.plugin} asks for dangerous permissions that you have not accepted: {named}",
+            code="consent.dangers",
+            hint="accept each of them by itself",
+            details={"dangers": [danger.to_value() for danger in unaccepted]},
         )

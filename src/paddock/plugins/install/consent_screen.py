@@ -11,9 +11,12 @@ from paddock.core.printable import printable
 from paddock.manifest.capability import describe_capability
 from paddock.manifest.consent_text import ConsentSection, consent_sections
 from paddock.manifest.diff import UpgradeDiff
+from paddock.manifest.permissions import requested_capabilities
 from paddock.manifest.registry_package import canonical_python_name
+from paddock.manifest.rules.dangers import Danger, DangerJson, find_dangers
 from paddock.plugins.environments.lock import describe_lock_changes
 from paddock.plugins.install.resolve import ResolvedPackage
+from paddock.plugins.install.upgrade_difference import ToolChange
 from paddock.plugins.package.tree import TreeDiff
 from paddock.plugins.store.lookup import manifest_of
 from paddock.plugins.store.rows import VersionRow
@@ -36,6 +39,7 @@ class ConsentScreenJson(TypedDict):
     """What a person has to be shown before they consent."""
 
     heading: str
+    dangers: Annotated[list[DangerJson], "The dangerous permissions, which are asked for one by one. Show them first."]
     facts: dict[str, str]
     sections: list[ScreenSectionJson]
     question: str
@@ -43,16 +47,18 @@ class ConsentScreenJson(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ConsentScreen:
-    """A consent screen: facts about the plugin, what it will do, and the question."""
+    """A consent screen: facts about the plugin, what it will do, and the question; `dangers` are shown first."""
 
     heading: str
     facts: tuple[tuple[str, str], ...]
     sections: tuple[ConsentSection, ...]
     question: str
+    dangers: tuple[Danger, ...] = ()
 
     def to_value(self) -> ConsentScreenJson:
         return {
             "heading": self.heading,
+            "dangers": [danger.to_value() for danger in self.dangers],
             "facts": dict(self.facts),
             "sections": [
                 {"title": one.title, "lines": list(one.lines), "alarming": list(one.alarming)} for one in self.sections
@@ -61,7 +67,7 @@ class ConsentScreen:
         }
 
 
-def install_screen(package: ResolvedPackage) -> ConsentScreen:
+def install_screen(package: ResolvedPackage, dangers: tuple[Danger, ...]) -> ConsentScreen:
     """Build the screen for a plugin that is new on this host: everything about it."""
     manifest = package.manifest
     heading = f"{manifest.display_name} {manifest.version}"
@@ -72,7 +78,7 @@ def install_screen(package: ResolvedPackage) -> ConsentScreen:
         *(package.trial.sections() if package.trial else []),
         *([packages] if packages.lines else []),
     ]
-    return ConsentScreen(heading, _facts(package), tuple(sections), f"Install {heading}?")
+    return ConsentScreen(heading, _facts(package), tuple(sections), f"Install {heading}?", dangers)
 
 
 def grant_screen(row: VersionRow, tenant: str, findings: Sequence[ScanFinding] = ()) -> ConsentScreen:
@@ -88,7 +94,8 @@ def grant_screen(row: VersionRow, tenant: str, findings: Sequence[ScanFinding] =
     )
     shown_facts = tuple((label, value) for label, value in facts if value)
     sections = (*suspicious_text_sections(findings), *consent_sections(manifest))
-    return ConsentScreen(heading, shown_facts, sections, f"Enable {heading} for {tenant}?")
+    dangers = find_dangers(manifest, requested_capabilities(manifest), signed=row.signature_text is not None)
+    return ConsentScreen(heading, shown_facts, sections, f"Enable {heading} for {tenant}?", dangers)
 
 
 def suspicious_text_sections(findings: Sequence[ScanFinding]) -> list[ConsentSection]:
@@ -103,7 +110,9 @@ def suspicious_text_sections(findings: Sequence[ScanFinding]) -> list[ConsentSec
     return [ConsentSection("What is odd about its words", (*lines, explanation), tuple(lines))]
 
 
-def upgrade_screen(package: ResolvedPackage, upgrade: UpgradeDiff) -> ConsentScreen:
+def upgrade_screen(
+    package: ResolvedPackage, upgrade: UpgradeDiff, dangers: tuple[Danger, ...], tools: Sequence[ToolChange]
+) -> ConsentScreen:
     """Build the screen for an upgrade: only what differs from the version that was consented to."""
     name = package.manifest.display_name
     version_change = f"{upgrade.old_version} → {upgrade.new_version}"
@@ -116,6 +125,7 @@ def upgrade_screen(package: ResolvedPackage, upgrade: UpgradeDiff) -> ConsentScr
         trust,
         *suspicious_text_sections(package.scan_findings),
         *difference_sections(upgrade, alarming),
+        ConsentSection("Tools", tuple(_tool_lines(tools))),
         *(package.trial.sections() if package.trial else []),
         packages,
         files,
@@ -125,6 +135,7 @@ def upgrade_screen(package: ResolvedPackage, upgrade: UpgradeDiff) -> ConsentScr
         _facts(package),
         tuple(section for section in sections if section is not None and section.lines),
         f"Upgrade {name} {version_change}?",
+        dangers,
     )
 
 
@@ -200,6 +211,13 @@ def _package_changes(package: ResolvedPackage) -> Iterator[str]:
 def _count_text(count: int, noun: str = "dependency") -> str:
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"1 {noun}" if count == 1 else f"{count or 'no'} {plural}"
+
+
+def _tool_lines(tools: Sequence[ToolChange]) -> Iterator[str]:
+    for one in tools[:_MAX_CHANGES_SHOWN]:
+        yield f"{one.change}: {one.name}" + (f" ({', '.join(one.parts)})" if one.parts else "")
+    if len(tools) > _MAX_CHANGES_SHOWN:
+        yield f"and {len(tools) - _MAX_CHANGES_SHOWN} more"
 
 
 def _file_lines(files: TreeDiff) -> Iterator[str]:

@@ -36,7 +36,16 @@ from paddock.plugins.install.path_checks import (
     unreadable_paths_here,
 )
 from paddock.plugins.install.resolve import ResolvedPackage
+from paddock.plugins.install.upgrade_difference import (
+    NO_DIFFERENCE,
+    ComparedVersion,
+    UpgradeDifference,
+    compare_versions,
+)
 from paddock.plugins.package.extract import ProgressCallback
+from paddock.plugins.store.lookup import load_schema, manifest_of
+from paddock.plugins.store.node_files import ensure_local_files
+from paddock.plugins.store.rows import tree_of
 from paddock.plugins.store.store import PluginStore
 
 
@@ -64,6 +73,7 @@ class InstallPlan:
         old_version: The installed version, if there is one.
         downgrade: Whether a downgrade is allowed.
         ungranted: The host paths that its settings name and that no capability covers.
+        difference: What an upgrade changes of the tools and files.
     """
 
     package: ResolvedPackage
@@ -75,6 +85,7 @@ class InstallPlan:
     old_version: str = ""
     downgrade: bool = False
     ungranted: tuple[UngrantedPath, ...] = ()
+    difference: UpgradeDifference = NO_DIFFERENCE
 
     @property
     def changes_files(self) -> bool:
@@ -83,8 +94,14 @@ class InstallPlan:
 
     @property
     def separate_capabilities(self) -> tuple[Capability, ...]:
-        """The new capabilities of an upgrade, each of which is asked for separately. An install is one question."""
-        return self.terms.capabilities if self.action is PlanAction.UPGRADE else ()
+        """What is asked for separately: the new capabilities of an upgrade, and the dangerous ones of an install."""
+        match self.action:
+            case PlanAction.UPGRADE:
+                return self.terms.capabilities
+            case PlanAction.INSTALL:
+                return tuple(danger.capability for danger in self.terms.dangers)
+            case _:
+                return ()
 
     @property
     def offered_grants(self) -> tuple[UngrantedPath, ...]:
@@ -130,19 +147,33 @@ def make_plan(store: PluginStore, package: ResolvedPackage, *, downgrade: bool =
         *find_disallowed_hosts(manifest, store.allowed_domains),
     )
     if package.upgrade is None:
-        screen = install_screen(package)
+        screen = install_screen(package, terms.dangers)
         return InstallPlan(
             package, PlanAction.INSTALL, terms, screen, warnings, downgrade=downgrade, ungranted=ungranted
         )
+    difference = _compare_with_installed(store, package)
     return InstallPlan(
         package,
         PlanAction.UPGRADE,
         terms,
-        upgrade_screen(package, package.upgrade),
+        upgrade_screen(package, package.upgrade, terms.dangers, difference.tools),
         warnings,
         old_version=old_version,
         downgrade=downgrade,
         ungranted=ungranted,
+        difference=difference,
+    )
+
+
+def _compare_with_installed(store: PluginStore, package: ResolvedPackage) -> UpgradeDifference:
+    row, staged = package.installed, package.staged
+    if row is None:
+        return NO_DIFFERENCE
+    root = ensure_local_files(store, row)
+    tree = store.database.read(lambda tx: tree_of(tx, row.plugin, row.version))
+    return compare_versions(
+        ComparedVersion(manifest_of(row), root, tree, lambda schema: load_schema(schema, root)),
+        ComparedVersion(package.manifest, staged.root, staged.tree, lambda schema: load_schema(schema, staged.root)),
     )
 
 

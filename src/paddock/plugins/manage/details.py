@@ -10,7 +10,9 @@ from paddock.core.errors import MistakeJson, Problem
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.manifest.consent_text import ConsentSection, consent_sections
 from paddock.manifest.model import Dialect, Manifest, PluginKind
+from paddock.manifest.permissions import requested_capabilities
 from paddock.manifest.read import DirectoryFiles
+from paddock.manifest.rules.dangers import Danger, DangerJson, find_dangers
 from paddock.manifest.rules.readiness import find_blockers
 from paddock.plugins.dialects.envelope import is_mcp_server
 from paddock.plugins.install.path_checks import unreadable_paths_here
@@ -88,6 +90,7 @@ class PluginDetailsJson(PluginFactsJson):
     """The details of an installed plugin."""
 
     difference: TreeDiffJson
+    dangers: Annotated[list[DangerJson], "Its dangerous permissions."]
     sections: list[ConsentSectionJson]
     obstacles: Annotated[list[MistakeJson], "Why it cannot be enabled."]
     warnings: list[MistakeJson]
@@ -108,6 +111,7 @@ class PluginDetails:
     difference: TreeDiff
     definitions: tuple[DefinitionRow, ...]  # definitions of its server
     tools: PluginTools
+    dangers: tuple[Danger, ...] = ()
     instructions: str = ""  # its accepted instructions for models
 
     def changed_files(self) -> list[str]:
@@ -125,6 +129,7 @@ class PluginDetails:
                 "missing": list(self.difference.missing),
                 "added": list(self.difference.added),
             },
+            "dangers": [danger.to_value() for danger in self.dangers],
             "sections": [{"title": one.title, "lines": list(one.lines)} for one in self.sections],
             "obstacles": [problem.to_dict() for problem in self.obstacles],
             "warnings": [problem.to_dict() for problem in self.warnings],
@@ -204,6 +209,7 @@ def load_details(store: PluginStore, name: str) -> PluginDetails:
         verdict.difference,
         tuple(rows.definitions),
         rows.tools,
+        find_dangers(manifest, requested_capabilities(manifest), signed=row.signature_text is not None),
         rows.instructions,
     )
 

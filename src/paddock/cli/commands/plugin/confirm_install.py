@@ -114,10 +114,11 @@ def _confirm_files(
     )
     from paddock.core.error_formats import problem_from_dict
     from paddock.manifest.capability import parse_capability
+    from paddock.manifest.rules.author_lint import without_author_lint
 
     screen, terms = proposal["screen"], proposal["terms"]
     print_consent_screen(screen)
-    print_problems(map(problem_from_dict, proposal["warnings"]), "!", "yellow")
+    print_problems(without_author_lint(map(problem_from_dict, proposal["warnings"])), "!", "yellow")
     separate = [parse_capability(text) for text in proposal["separate"]]
     flags = [
         *(f"--grant {shlex.quote(str(capability))}" for capability in separate if capability not in granted),
@@ -134,14 +135,15 @@ def _confirm_files(
     else:
         confirm(screen["question"], yes=yes, retype=retype, details=details)
     confirm_lower_trust(terms["trust_lost"], accepted=less_trust, retype=retype)
-    confirm_new_capabilities(separate, granted, retype)
+    confirm_new_capabilities(separate, granted, retype, terms["dangers"])
     done = install.confirm(
         {
             "digest": terms["digest"],
             "signature": terms["signature"],
-            # The question about a new plugin covers every capability on its screen; those of an upgrade were asked
-            # for one by one.
+            # The question about a new plugin covers every capability on its screen that is not dangerous; those, and
+            # all of an upgrade, were asked for one by one.
             "grant": terms["capabilities"],
+            "accept_dangers": [danger["capability"] for danger in terms["dangers"]],
             "trust_lost": terms["trust_lost"],
         }
     )

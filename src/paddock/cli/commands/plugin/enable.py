@@ -30,7 +30,7 @@ GRANT_MORE_HINT = "install a version that asks for it"
 
 installed_plugin_argument = click.argument("name", help="The plugin's name, or an alias of it.")
 enable_grant_option = click.option(
-    "--grant", multiple=True, metavar="CAPABILITY", help="Consent to one new capability; may be repeated."
+    "--grant", multiple=True, metavar="CAPABILITY", help="Consent to one new or dangerous capability; may be repeated."
 )
 
 
@@ -207,7 +207,11 @@ def _confirm_grants(
     if first_grant:
         screen = state["screen"]
         print_consent_screen(screen)
+        dangerous = [one for one in missing if str(one) in {danger["capability"] for danger in screen["dangers"]}]
+        flags = [f"--grant {shlex.quote(str(capability))}" for capability in dangerous if capability not in granted]
+        retype = " ".join([retype, *flags])
         confirm(screen["question"], yes=yes, retype=retype, details={"screen": screen})
+        confirm_new_capabilities(dangerous, granted, retype, screen["dangers"])
         return missing
     # As with an upgrade: each capability that widens the cage is confirmed separately.
     flags = [f"--grant {shlex.quote(str(capability))}" for capability in missing if capability not in granted]

@@ -25,7 +25,7 @@ from paddock.cli.commands.plugin.registry_options import (
 from paddock.cli.output.report import print_json, print_message, styled
 
 grant_option = click.option(
-    "--grant", multiple=True, metavar="CAPABILITY", help="Consent to one new capability; may be repeated."
+    "--grant", multiple=True, metavar="CAPABILITY", help="Consent to one new or dangerous capability; may be repeated."
 )
 git_ref_option = click.option("--ref", help="A git tag, branch or commit.")
 less_trust_option = click.option(
@@ -41,6 +41,7 @@ downgrade_option = click.option("--downgrade", is_flag=True, help="Allow an olde
         "paddock plugin install git+https://host/x.git#v1.0",
         "paddock plugin install pypi:mcp-server-time",
         "paddock plugin install ./server.py",
+        "paddock plugin install ./my-plugin --grant 'net:*' --yes",
     ],
 )
 @click.argument(
@@ -81,6 +82,8 @@ def install(
     as_json: bool,
 ) -> None:
     """Install a plugin, after showing its capabilities and asking for consent. Enable it to run it.
+
+    Dangerous permissions are asked for one by one. --yes alone does not accept them: name each with --grant.
 
     An MCP server in one file, such as a Python file with FastMCP, needs no manifest. It is tried in a cage with nothing
     granted, and a package is proposed: a manifest, the file, and its packages with their exact versions.

@@ -222,6 +222,13 @@ def show(name: str, *, tenant: str, as_json: bool) -> None:
             times = "once" if runtime["restarts"] == 1 else f"{runtime['restarts']} times"
             text = f"{_format_time(failure['at'])}: {failure['reason']}; restarted {times}"
             print_result(wrap_text(f"  {'last failure'.ljust(12)} {printable(text, 400)}", 15))
+    if details.dangers:
+        print_result("")
+        print_result(f"  {styled('Dangerous permissions', 'red', stream=sys.stdout)}")
+        for danger in details.dangers:
+            print_result(
+                wrap_text(f"    ! {printable(f'{danger.capability} — {danger.means}. {danger.reason}', 400)}", 6)
+            )
     for section in details.sections:
         print_result("")
         print_result(f"  {section.title}")

@@ -281,7 +281,8 @@ def _store_grants(client: ApiClient, name: str, chosen: Sequence[str]) -> dict[s
         if proposal is None:
             return {}  # it has them already
         terms = proposal["terms"]
-        install.confirm({"digest": terms["digest"], "signature": terms["signature"], "grant": list(chosen)})
+        answer = {"grant": list(chosen), "accept_dangers": list(chosen)}  # each was chosen by itself
+        install.confirm({"digest": terms["digest"], "signature": terms["signature"], **answer})
     print_message(f"{styled('✓', 'green')} granted {', '.join(chosen)} to {name} {proposal['version']}")
     runtime = wait_until_plugin_runs(client, name)
     return {"version": proposal["version"], "old_version": proposal["old_version"], "runtime": runtime}

@@ -153,17 +153,19 @@ class InstallPages:
     async def consent(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
         job = self._installs.find(path_param(request, "id"))
-        grants = form.texts.get("grant", [])
+        grants, dangers = form.texts.get("grant", []), form.texts.get("danger", [])
         consent = InstallConsent(
             form.last_text("digest"),
             form.last_text("signature"),
             frozenset(parse_grants({"grant": grants})),
             form.last_text("trust_lost"),
+            frozenset(parse_grants({"danger": dangers}, "danger")),
         )
         try:
             job.give_consent(context.principal, consent)
         except NeedsConsent as needed:
-            return _render_job(request, job, (*grants, consent.trust_lost), CONSENT_INCOMPLETE, http_status(needed))
+            given = (*grants, *(f"danger {one}" for one in dangers), consent.trust_lost)
+            return _render_job(request, job, given, CONSENT_INCOMPLETE, http_status(needed))
         except Conflict:
             return RedirectResponse(_job_path(job), 303)  # decided by another operator meanwhile
         await _wait_past_stage(_INSTALL_WAIT_S, job, InstallStage.CHANGING)
