@@ -34,6 +34,7 @@ VERBS = {
         "new",
         "pack",
         "pin",
+        "rename",
         "repair",
         "resolve",
         "retry",

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from fixtures.commands import Paddock
-from fixtures.packages import write_json
+from fixtures.packages import answering, write_json
 
 DESKTOP = {
     "mcpServers": {
-        "weather": {"command": "node", "args": ["weather.js"]},
-        "Git Hub": {"command": "node", "args": ["gh.js"], "env": {"TOKEN": "canary-7b1f0e2d"}},
+        "weather": answering(),
+        "Git Hub": answering(env={"TOKEN": "canary-7b1f0e2d"}),
     },
     "globalShortcut": "Ctrl+Space",
 }
@@ -87,7 +87,7 @@ def test_a_server_that_was_left_out_stays_in_the_file_and_paddock_is_not_importe
 
 
 def test_a_person_who_says_no_keeps_the_file_and_what_was_imported(paddock: Paddock, source: Path) -> None:
-    file = write_json(source / "mcp.json", {"mcpServers": {"weather": {"command": "node"}}})
+    file = write_json(source / "mcp.json", {"mcpServers": {"weather": answering()}})
     before = file.read_bytes()
     screen = paddock.on_terminal("import", file, "--replace", "--no-try", answers=["y", "n"], code=4)
     assert "Replace weather in" in screen
@@ -100,3 +100,33 @@ def test_nothing_is_replaced_in_what_is_no_clients_settings(paddock: Paddock, so
     file = write_json(source / "server.json", {"name": "io.example/x", "description": "x", "version": "1.0.0"})
     said = paddock("import", file, "--replace", "--yes", "--json", code=6)
     assert said.error["code"] == "import.no_client_settings"
+
+
+def test_a_server_that_does_not_answer_stays_with_its_client_and_the_others_are_started(
+    paddock: Paddock, source: Path
+) -> None:
+    broken = {"command": "python3", "args": ["-c", "raise SystemExit('no licence')"]}
+    keyless = answering(env={"KEY": "${env:PADDOCK_TEST_UNSET}"})
+    file = write_json(source / "mcp.json", {"mcpServers": {"good": answering(), "bad": broken, "keyless": keyless}})
+
+    said = paddock("import", file, "--replace", "--yes", "--json", code=7)
+    results = {one["server"]: one for one in said.json["imported"]}
+    assert {name: one["taken_over"] for name, one in results.items()} == {"good": True, "bad": False, "keyless": False}
+    assert results["good"]["state"] == "enabled"
+    assert "no licence" in results["bad"]["start"]["error"]["message"]
+    assert "bad stays with your client" in said.err
+    assert f"paddock import {file} --only bad --replace" in said.err
+    assert sorted(json.loads(file.read_text())["mcpServers"]) == ["bad", "keyless", "paddock"]
+    assert {one["name"]: one["state"] for one in paddock.quickly("plugin", "list", "--json").json["plugins"]} == {
+        "bad": "disabled",
+        "good": "enabled",
+        "keyless": "disabled",
+    }
+
+    tried = paddock("import", file, "--only", "bad", "--replace", "--try", "--yes", "--json", code=7).json["imported"]
+    assert (tried[0]["taken_over"], tried[0]["trial"]["answers"]) == (False, False)
+    broken["args"] = answering()["args"]
+    servers = json.loads(file.read_text())["mcpServers"] | {"bad": broken}
+    write_json(file, {"mcpServers": servers})
+    paddock("import", file, "--only", "bad", "--replace", "--yes")
+    assert sorted(json.loads(file.read_text())["mcpServers"]) == ["keyless", "paddock"]

@@ -13,23 +13,26 @@ from typing import Any
 import pytest
 
 from fixtures.commands import PATIENCE, Paddock
-from fixtures.packages import write_file, write_json
+from fixtures.packages import answering, write_file, write_json
 
 PROGRAM = str(Path(sys.executable).parent / "paddock")
-WEATHER = {"command": "node", "args": ["weather.js"], "env": {"WEATHER_KEY": "canary-7b1f0e2d"}}
-ZED = """// Mine.
-{
+WEATHER = answering(env={"WEATHER_KEY": "canary-7b1f0e2d"})
+ARGUMENTS = json.dumps(WEATHER["args"])
+ELSEWHERE = "http://127.0.0.1:9/mcp"  # nothing answers there
+ZED = f"""// Mine.
+{{
   "theme": "One Dark", // at night
-  "context_servers": {
-    "notes": {"source": "custom", "command": "notes-mcp", "args": []}, // my notes
-    "theirs": {"source": "extension", "settings": {}},
-  },
-}
+  "context_servers": {{
+    "notes": {{"source": "custom", "command": "python3", "args": {ARGUMENTS}}}, // my notes
+    "theirs": {{"source": "extension", "settings": {{}}}},
+  }},
+}}
 """
-CODEX = """model = "o3"  # mine
+CODEX = f"""model = "o3"  # mine
 
 [mcp_servers.docs]
-command = "docs-mcp"
+command = "python3"
+args = {ARGUMENTS}
 
 [projects."/home/ann"]
 trust_level = "trusted"
@@ -41,16 +44,18 @@ def clients(paddock: Paddock) -> Path:
     """A home directory with one client of each kind; gives that directory."""
     home = paddock.home.parent
     write_json(home / ".config/Claude/claude_desktop_config.json", {"mcpServers": {"weather": WEATHER}, "theme": "x"})
-    project = {"mcpServers": {"git": {"command": "git-mcp"}}}
+    project = {"mcpServers": {"git": answering()}}
     write_json(home / ".claude.json", {"mcpServers": {"weather": WEATHER}, "projects": {"/work": project}})
-    write_json(home / ".cursor/mcp.json", {"mcpServers": {"tickets": {"command": "tickets"}}})
-    write_file(home / ".config/Code/User/mcp.json", '{"servers": {"build": {"command": "build-mcp"}}} // all\n')
+    write_json(home / ".cursor/mcp.json", {"mcpServers": {"tickets": answering()}})
+    build = f'{{"servers": {{"build": {{"command": "python3", "args": {ARGUMENTS}}}}}}} // all\n'
+    write_file(home / ".config/Code/User/mcp.json", build)
     write_file(home / ".config/Code/User/settings.json", '{"editor.tabSize": 2, /* no servers */}\n')
-    surf = {"serverUrl": "https://surf.example.com/mcp"}
-    write_json(home / ".codeium/windsurf/mcp_config.json", {"mcpServers": {"surf": surf}})
+    surf = {"surf": {"serverUrl": ELSEWHERE}, "board": answering()}
+    write_json(home / ".codeium/windsurf/mcp_config.json", {"mcpServers": surf})
     write_file(home / ".config/zed/settings.json", ZED)
     write_file(home / ".codex/config.toml", CODEX)
-    write_json(home / ".gemini/settings.json", {"mcpServers": {"gem": {"httpUrl": "https://gem.example.com/mcp"}}})
+    gem = {"gem": {"httpUrl": ELSEWHERE}, "stone": answering()}
+    write_json(home / ".gemini/settings.json", {"mcpServers": gem})
     return home
 
 
@@ -70,12 +75,14 @@ def test_the_servers_of_every_client_are_found_with_their_commands_and_whether_t
         "tickets": ["cursor"],
         "build": ["vscode"],
         "surf": ["windsurf"],
+        "board": ["windsurf"],
         "notes": ["zed"],
         "docs": ["codex"],
         "gem": ["gemini"],
+        "stone": ["gemini"],
     }
-    assert servers["weather"]["command"] == "node weather.js"
-    assert servers["surf"]["command"] == "https://surf.example.com/mcp"
+    assert servers["weather"]["command"].startswith("python3 -c ")
+    assert servers["surf"]["command"] == ELSEWHERE
     listed = paddock.quickly("import")
     assert "canary" not in listed.out + listed.err + json.dumps(servers)
     assert {row["state"] for row in servers.values()} == {"new"}
@@ -126,9 +133,14 @@ def test_replace_writes_an_entry_that_starts_into_every_client_and_undo_puts_bac
     (clients / ".claude.json").chmod(0o600)
     before = {path: (path.read_bytes(), path.stat().st_mode) for path in files}
 
-    said = paddock.quickly("import", "--all", "--replace", "--yes", "--json").json
+    done = paddock.quickly("import", "--all", "--replace", "--yes", "--json", code=7)
+    said = done.json
     assert {one["action"] for one in said["imported"]} == {"installed"}
+    assert [one["server"] for one in said["imported"] if not one["taken_over"]] == ["surf", "gem"]
+    assert "surf: installed; it does not answer, and stays with your client" in done.err
     assert len(said["clients"]) == 8
+    surf = json.loads((clients / ".codeium/windsurf/mcp_config.json").read_text())["mcpServers"]
+    assert surf["surf"] == {"serverUrl": ELSEWHERE} and sorted(surf) == ["paddock", "surf"]
     started = {"command": PROGRAM, "args": ["mcp"], "env": {"PADDOCK_HOME": str(paddock.home)}}
     claude = json.loads((clients / ".claude.json").read_text())
     assert claude["mcpServers"] == claude["projects"]["/work"]["mcpServers"] == {"paddock": started}
@@ -136,9 +148,9 @@ def test_replace_writes_an_entry_that_starts_into_every_client_and_undo_puts_bac
     assert codex["mcp_servers"] == {"paddock": started} and codex["projects"]
     zed = (clients / ".config/zed/settings.json").read_text()
     assert all(text in zed for text in ("// Mine.", "// at night", "// my notes", '"theirs"', '"source": "custom"'))
-    assert "notes-mcp" not in zed
+    assert "python3" not in zed
     assert (clients / ".claude.json").stat().st_mode & 0o777 == 0o600
-    assert found(paddock) == {}
+    assert {name: row["state"] for name, row in found(paddock).items()} == {"surf": "imported", "gem": "imported"}
 
     undone = paddock.quickly("import", "--undo", "--json").json["undone"]
     assert {one["outcome"] for one in undone} == {"restored"}
@@ -196,7 +208,7 @@ def test_what_was_replaced_twice_is_put_back_newest_first_and_nothing_behind_one
 
     def with_server(name: str) -> None:
         settings = json.loads(desktop.read_text())
-        write_json(desktop, settings | {"mcpServers": settings["mcpServers"] | {name: {"command": name}}})
+        write_json(desktop, settings | {"mcpServers": settings["mcpServers"] | {name: answering()}})
 
     def without_server(name: str) -> None:
         settings = json.loads(desktop.read_text())

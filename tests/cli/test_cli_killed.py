@@ -14,13 +14,18 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.killed import ends
-from fixtures.packages import native, write_file, write_json
+from fixtures.packages import answering, native, write_file, write_json
 from fixtures.parrot import parrot
 
 pytestmark = pytest.mark.slow
 
-SERVERS = {"mcpServers": {"tickets": {"command": "tickets", "env": {"TICKETS_KEY": "canary-5c1d"}}}, "theme": "dark"}
-CODEX = 'model = "o3"  # mine\n\n[mcp_servers.docs]\ncommand = "docs-mcp"\n'
+SERVERS = {"mcpServers": {"tickets": answering(env={"TICKETS_KEY": "canary-5c1d"})}, "theme": "dark"}
+CODEX = f"""model = "o3"  # mine
+
+[mcp_servers.docs]
+command = "python3"
+args = {json.dumps(answering()["args"])}
+"""
 
 
 def files_of(home: Path) -> dict[str, bytes]:

@@ -18,7 +18,7 @@ from fixtures.butler import butler
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, LocalConnection, daemon, eventually
 from fixtures.parrot import parrot
-from fixtures.visitors import needs_a_browser, visiting
+from fixtures.visitors import holds, needs_a_browser, visiting
 
 NOTES = Path(__file__).parents[2] / "examples" / "shu-notes"
 FOCUSED = "document.activeElement && document.activeElement.getAttribute('href')"
@@ -242,7 +242,7 @@ def test_a_call_is_followed_to_its_end_and_the_browser_does_not_come_back(browse
         served.ask("POST", f"/calls/{going}/cancel")
 
         expect(page.get_by_text("It was cancelled")).to_be_visible()  # without loading the page again
-        page.wait_for_function("window.ended === 'ended'")
+        holds(page, "window.ended === 'ended'")
 
 
 @needs_a_browser
@@ -303,9 +303,10 @@ def test_home_is_followed_although_its_script_comes_late_and_its_first_requests_
         page.route("**/hx-sse-*.js*", lambda route: late.append(route))
         page.route("**/home/live", refuse)
         page.goto("/", wait_until="commit")
-        page.wait_for_function("window.htmx")
+        holds(page, "Boolean(window.htmx)")
         # htmx has had its turn to read the page by then, if it did not wait for the rest.
         page.evaluate("new Promise((done) => setTimeout(() => setTimeout(done)))")
+        eventually(lambda: page.evaluate("true") and bool(late), "the page asks for its extension")
         late.pop().continue_()
         known = call(served, "shu_notes.add_note", text="chaff")["approval"]["approval"]
 

@@ -240,7 +240,7 @@ def test_members_see_none_of_the_operators_pages(ann: Person) -> None:
 @needs_a_browser
 def test_somebody_tries_a_decision_and_comes_to_the_rule_that_decides(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator") as page:
-        page.get_by_role("link", name="Policy").click()
+        page.get_by_role("link", name="Admin").click()
         page.get_by_role("link", name="Try a decision").click()
         page.get_by_label("Who calls").select_option("user:ann")
         page.get_by_label("What they call").select_option("parrot.say")

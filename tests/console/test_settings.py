@@ -361,7 +361,7 @@ def test_the_machine_is_checked_as_doctor_does(olga: Person) -> None:
 
 
 def test_webhooks_are_listed_with_how_they_are_doing(served: Daemon, olga: Person, omar: Person) -> None:
-    assert "paddock webhook add URL" in olga.get("/settings/webhooks").text
+    assert "There are no webhooks yet" in olga.get("/settings/webhooks").text
     hook = "https://hooks.example.org/x"
     made = served.ask("POST", "/webhooks", {"url": hook, "types": ["call.*"], "label": "tickets"})
     assert made.status == 201, made.body
@@ -379,7 +379,7 @@ def test_webhooks_are_listed_with_how_they_are_doing(served: Daemon, olga: Perso
 def test_an_operator_creates_a_key_copies_it_and_revokes_it(browser: Browser, served: Daemon) -> None:
     allowed = ["clipboard-read", "clipboard-write"]
     with visiting(browser, served, "operator", permissions=allowed) as page:
-        page.get_by_role("link", name="Settings").click()
+        page.get_by_role("link", name="Admin").click()
         page.get_by_role("link", name="API keys").click()
         page.get_by_label("Name", exact=True).fill("pressed")
         page.get_by_label("Acts for").select_option("ann")

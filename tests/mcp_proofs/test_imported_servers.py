@@ -28,7 +28,7 @@ def paddock(tmp_path: Path) -> Paddock:
 
 
 def imported(paddock: Paddock, file: Path, key: str) -> str:
-    """Two servers on the official library, taken over from a client's settings, allowed to read it, and enabled.
+    """Two servers on the official library, taken over from a client's settings and allowed to read it.
 
     What the settings are after that.
     """
@@ -42,7 +42,6 @@ def imported(paddock: Paddock, file: Path, key: str) -> str:
     for name in ("First", "Second"):
         grants = ("--capability", f"read:fs:{site}", "--capability", f"read:fs:{script}")
         paddock.quickly("import", file, "--only", name, *grants, "--replace", "--yes")
-        paddock.quickly("plugin", "enable", name.lower())
     return file.read_text()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mcp_server.speaking import Client, asking, headers_of, listening, stamped
+from tests.mcp_server.speaking import Client, asking, headers_of, listening, send, stamped
 
 from fixtures.butler import butler
 from fixtures.commands import Paddock
@@ -181,6 +181,11 @@ def test_clients_hear_when_there_is_something_else_and_of_nothing_that_stayed(se
         listening(served, "POST", stamped(listens), **headers_of(listens)) as news,
     ):
         next(news)
+        for change, body in (("disable", None), ("enable", {"start": False})):  # both before the first is told
+            assert send(served, "POST", body, f"/api/v1/plugins/mail/{change}", accept="application/json").status == 200
+        for listener in (told, news):
+            assert next(listener)["data"]["method"] == "notifications/tools/list_changed"
+
         home.quickly("plugin", "disable", "mail")
         assert next(told)["data"] == {
             "jsonrpc": "2.0",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from fixtures.packages import native, write_file
 
 DIARY = r"""
 import json, sys
-watched = set()
+watched, held = set(), []
 def send(**message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 for line in sys.stdin:
@@ -29,13 +30,24 @@ for line in sys.stdin:
     elif method == "tools/list":
         result = {"tools": [{"name": "write", "inputSchema": {"type": "object"}}]}
     elif method == "resources/list":
-        result = {"resources": [{"uri": f"diary://{day}", "name": day} for day in ("news", "today", "yesterday")]
+        names = "fickle", "late", "news", "today", "yesterday"
+        result = {"resources": [{"uri": f"diary://{name}", "name": name} for name in names]
                   + [{"uri": "paddock://diary/diary://today", "name": "stolen"}]}
+    elif method == "resources/subscribe" and params["uri"] == "diary://fickle" and params["uri"] in watched:
+        send(id=heard["id"], error={"code": -32000, "message": "once is enough"})
+        continue
+    elif method == "resources/subscribe" and params["uri"] == "diary://late" and params["uri"] not in watched:
+        watched.add(params["uri"])
+        held.append(heard["id"])  # answered with the next call
+        send(method="notifications/resources/updated", params={"uri": "diary://today"})
+        continue
     elif method == "resources/subscribe":
         watched.add(params["uri"])
     elif method == "resources/unsubscribe":
         watched.discard(params["uri"])
     elif method == "tools/call":
+        while held:
+            send(id=held.pop(), result={})
         for uri in sorted(watched):
             send(method="notifications/resources/updated", params={"uri": uri})
         result = {"content": [{"type": "text", "text": " ".join(sorted(watched))}]}
@@ -120,6 +132,31 @@ def test_an_update_that_comes_with_the_answer_is_not_missed(served: Daemon) -> N
     assert client.ask("resources/unsubscribe", uri="diary://news").result == {}
 
 
+def test_an_address_that_the_server_refused_does_not_take_the_place_of_the_one_it_accepted(served: Daemon) -> None:
+    client = Client(served)
+    assert client.ask("resources/subscribe", uri="diary://fickle").result == {}
+    assert "once is enough" in client.ask("resources/subscribe", uri="paddock://diary/diary://fickle").error["message"]
+    with client.following() as told:
+        assert watched(client) == "diary://fickle"
+        assert next(updated(told))["params"] == {"uri": "diary://fickle"}
+    assert client.ask("resources/unsubscribe", uri="diary://fickle").result == {}
+
+
+def test_a_client_that_leaves_before_the_server_has_answered_is_not_kept(served: Daemon) -> None:
+    leaving, staying = Client(served), Client(served)
+    assert staying.ask("resources/subscribe", uri="diary://today").result == {}
+    with staying.following() as told, ThreadPoolExecutor() as threads:
+        threads.submit(leaving.ask, "resources/subscribe", uri="diary://late")
+        assert next(updated(told))["params"] == {"uri": "diary://today"}, "the server has heard of it"
+        assert send(served, "DELETE", **leaving.headers).status == 204
+        assert "diary://late" in watched(staying), "and answers now"
+    # The server would not be asked to end it, as long as another client were kept.
+    assert staying.ask("resources/subscribe", uri="diary://late").result == {}
+    assert staying.ask("resources/unsubscribe", uri="diary://late").result == {}
+    assert watched(staying) == "diary://today"
+    assert staying.ask("resources/unsubscribe", uri="diary://today").result == {}
+
+
 def lose_the_role(served: Daemon, told: Iterator[Any]) -> None:
     del told
     served.paddock.quickly("user", "role", "remove", "friend", "friend")
@@ -159,6 +196,8 @@ def updated(events: Iterator[Any]) -> Iterator[Any]:
 def test_no_plugin_has_an_address_of_ours_for_its_own(served: Daemon) -> None:
     listed = Client(served).ask("resources/list").result["resources"]
     assert {one["uri"]: one["name"] for one in listed} == {
+        "diary://fickle": "fickle",
+        "diary://late": "late",
         "diary://news": "news",
         "diary://today": "today",
         "diary://yesterday": "yesterday",

@@ -33,8 +33,6 @@ async def test_a_claude_desktop_with_two_servers_reaches_both_through_what_the_i
     paddock = shop.paddock
     file = write_json(tmp_path / "claude_desktop_config.json", DESKTOP)
     paddock.quickly("import", file, "--replace", "--yes")
-    for name in ("time", "thinking"):
-        paddock.quickly("plugin", "enable", name)
     settings = file.read_text()
     assert list(json.loads(settings)["mcpServers"]) == ["paddock"]
 

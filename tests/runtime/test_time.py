@@ -214,6 +214,34 @@ async def test_a_call_with_an_effect_is_ended_at_once_when_its_caller_goes_away(
     assert loop.time() - cancelled_at < 50  # not a matter of grace; only of how fast this machine is
 
 
+async def test_a_call_that_comes_while_the_process_is_being_killed_is_answered_by_the_next_one(stage: Stage) -> None:
+    methods = [{"name": name, "effects": ["external_send"]} for name in ("do.it", "ask.it")]
+    actor = stage.actor(
+        'hello(features=["cancel"])\nserve(do_it=lambda request: None, ask_it=lambda request: {"alive": True})',
+        methods=methods,
+    )
+    call = await begun(stage, actor)
+    pid = actor.status.pid
+    call.cancel()
+    await asyncio.wait({call})
+    assert actor.status.pid == pid, "its end is not known yet"
+    assert await patiently(actor.call("ask.it")) == {"alive": True}
+    assert actor.status.pid != pid
+
+
+async def test_an_effect_is_not_begun_while_a_cancelled_call_may_still_cost_the_process(stage: Stage) -> None:
+    stuck = 'serve(do_it=lambda request: time.sleep(3600), ask_it=lambda request: {"alive": True})'
+    actor = stage.actor(
+        f'hello(features=["cancel"])\n{stuck}',
+        methods=[{"name": "do.it", "effects": ["read_only"]}, {"name": "ask.it", "effects": ["external_send"]}],
+    )
+    call = await begun(stage, actor)
+    call.cancel()
+    await asyncio.wait({call})
+    assert await patiently(actor.call("ask.it")) == {"alive": True}
+    assert len(stage.audience.of(PluginCrashed)) == 1
+
+
 async def test_progress_keeps_a_long_call_alive_beyond_its_timeout(stage: Stage) -> None:
     actor = stage.actor(
         """

@@ -13,6 +13,7 @@ import pytest
 from tests.wheel.conftest import NEWER, OLDER, Install, Machine
 
 from fixtures.older_homes import older_home
+from fixtures.packages import answering
 
 pytestmark = [pytest.mark.slow, pytest.mark.registry]
 
@@ -78,7 +79,7 @@ def test_everything_works_from_the_wheel_stays_through_an_upgrade_and_comes_back
 
     settings = machine.home / ".cursor" / "mcp.json"
     settings.parent.mkdir()
-    settings.write_text(json.dumps({"mcpServers": {"units": {"command": "python3", "args": ["server.py"]}}}))
+    settings.write_text(json.dumps({"mcpServers": {"greeter": answering()}}))
     machine("paddock", "import", "--all", "--replace", "--yes")
     entry = json.loads(settings.read_text())["mcpServers"]["paddock"]
     assert Path(entry["command"]).is_relative_to(machine.home)
@@ -87,7 +88,7 @@ def test_everything_works_from_the_wheel_stays_through_an_upgrade_and_comes_back
     assert machine("paddock", "--version") == f"paddock {NEWER}\n"
     count(machine)
     assert "before the upgrade" in notes(machine)
-    assert served(machine)["plugins"] == 4
+    assert served(machine)["plugins"] == 5
     started = subprocess.run(
         [entry["command"], *entry["args"]],
         input=json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}) + "\n",

@@ -11,12 +11,13 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from paddock.console.places import position_of, visible_places
 from paddock.console.templates import render
 from paddock.core.call import OPERATOR as THE_OPERATOR
 from paddock.core.errors import Denied, Invalid, Problem
 from paddock.core.printable import printable
 from paddock.web.request_headers import request_headers
-from paddock.web.routing.route import HOST, MEMBER, OPERATOR, Access, revalidate_response
+from paddock.web.routing.route import HOST, MEMBER, Access, revalidate_response
 from paddock.web.security.authenticate import Caller, caller_of
 
 _COMMON_DIRECTIVES: Final = (
@@ -31,19 +32,6 @@ _GZIP_MIN_BYTES: Final = 1_000
 TOUR_STATE_KEY: Final = "tour"
 """Key of the tour in a request's state, see `TourGuide`."""
 PageHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
-
-NAVIGATION: Final = (
-    ("/", "Home", MEMBER),
-    ("/plugins", "Plugins", MEMBER),
-    ("/approvals", "Approvals", MEMBER),
-    ("/ledger", "Ledger", OPERATOR),
-    ("/policy", "Policy", OPERATOR),
-    ("/secrets", "Secrets", OPERATOR),
-    ("/repairs", "Repairs", OPERATOR),
-    ("/accounts", "Accounts", MEMBER),
-    ("/settings", "Settings", MEMBER),
-)
-"""Path, label and access level of the navigation's entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +80,8 @@ def frame_values(caller: Caller, path: str) -> dict[str, Any]:
         "operates": is_operator(caller),
         "runs_host": HOST.allows(caller),
         "here": path,
-        "navigation": [(link, label) for link, label, access in NAVIGATION if access.allows(caller)],
+        "places": visible_places(caller),
+        "position": position_of(path, caller),
     }
 
 
@@ -134,6 +123,11 @@ FLASH_MESSAGES: Final = {
     "person_enabled": "Enabled. They can sign in again.",
     "person_disabled": "Disabled. They are signed out, and their keys don’t work.",
     "person_signed_out": "Signed out everywhere.",
+    "webhook_on": "Enabled. The events that occurred meanwhile are sent now.",
+    "webhook_on_from_now": "Enabled. Only new events are sent.",
+    "webhook_off": "Disabled. Events wait until you enable it.",
+    "webhook_removed": "The webhook is removed, with its secret and its dead letters.",
+    "webhook_retried": "Sent again within seconds. Load this page again to see what became of it.",
     "checked": "Checked again just now.",
     "repaired": "Fixed. It is gone from the list.",
     "repair_tried": "That was done, and the problem is still there.",
@@ -179,19 +173,3 @@ def redirect_with_flash(path: str, message_code: str) -> Response:
 def is_operator(caller: Caller) -> bool:
     """Return whether a caller sees everything of its tenant."""
     return THE_OPERATOR in caller.principal.roles
-
-
-SETTINGS_SECTIONS: Final = (
-    ("/settings", "You", MEMBER),
-    ("/settings/keys", "API keys", MEMBER),
-    ("/settings/people", "People", OPERATOR),
-    ("/settings/webhooks", "Webhooks", OPERATOR),
-    ("/settings/host", "This host", HOST),
-)
-
-
-def render_settings_page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
-    """Render a settings page with the sections that the caller may see."""
-    caller = caller_of(request)
-    sections = [(path, label) for path, label, access in SETTINGS_SECTIONS if access.allows(caller)]
-    return render_page(request, template, {"sections": sections, **values}, status)

@@ -28,7 +28,8 @@ from paddock.console.pages.settings.accounts import AccountPages
 from paddock.console.pages.settings.api_keys import ApiKeyPages
 from paddock.console.pages.settings.host import HostSettingsPages
 from paddock.console.pages.settings.secrets import SecretPages
-from paddock.console.pages.settings.settings import PersonalSettingsPages, WebhookPages
+from paddock.console.pages.settings.settings import PersonalSettingsPages
+from paddock.console.pages.settings.webhooks import WebhookPages
 from paddock.console.static_files import STATIC_PREFIX, serve_file
 from paddock.host.host import Host
 from paddock.web.routing.route import PUBLIC

@@ -25,6 +25,40 @@ class SubscribedResource(NamedTuple):
     uri: str
 
 
+class _Attempt:
+    """One request for a subscription that its server has not answered yet. Equal to no other."""
+
+    def __init__(self, client_uri: str) -> None:
+        self.client_uri = client_uri
+
+
+class _ClientSubscription:
+    """A client's subscription of one resource: the URI that its last request named, unless the server refused that.
+
+    Attributes:
+        client_uri: The URI of the last successful request; None if there was none.
+    """
+
+    def __init__(self) -> None:
+        self.client_uri: str | None = None
+        self._pending: list[_Attempt] = []
+
+    @property
+    def shown_uri(self) -> str | None:
+        """The URI to tell the client. An update may come before the answer to the request that named it."""
+        return self._pending[-1].client_uri if self._pending else self.client_uri
+
+    def begin(self, client_uri: str) -> _Attempt:
+        attempt = _Attempt(client_uri)
+        self._pending.append(attempt)
+        return attempt
+
+    def end(self, attempt: _Attempt, *, succeeded: bool) -> None:
+        self._pending.remove(attempt)
+        if succeeded:
+            self.client_uri = attempt.client_uri
+
+
 class ResourceSubscriptions:
     """Subscriptions of all clients.
 
@@ -34,8 +68,7 @@ class ResourceSubscriptions:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        # Per subscriber, the URI that the client knows the resource by.
-        self._subscribers: dict[SubscribedResource, dict[Subscriber, str]] = {}
+        self._subscribers: dict[SubscribedResource, dict[Subscriber, _ClientSubscription]] = {}
         self._following: dict[tuple[Tenant, str], asyncio.Task[None]] = {}
 
     async def subscribe(
@@ -50,15 +83,18 @@ class ResourceSubscriptions:
         resource = SubscribedResource(exchange.context.tenant, plugin, uri)
         if len(subscriber.on_close) >= MAX_SUBSCRIPTIONS and resource not in subscriber.on_close:
             raise RpcError(RESOURCE_BUSY, f"{MAX_SUBSCRIPTIONS} documents are watched already")
-        is_new = resource not in subscriber.on_close
         # Before the server is asked: it may tell of an update in the same breath as it answers.
-        self._add(resource, subscriber, client_uri)
+        subscription = self._add(resource, subscriber)
+        attempt, succeeded = subscription.begin(client_uri), False
         try:
             await self._send_subscription(exchange, plugin, uri, subscribed=True)
-        except BaseException:
-            if is_new:
+            succeeded = True
+        finally:
+            subscription.end(attempt, succeeded=succeeded)
+            # It may have been removed meanwhile, and another one made.
+            is_current = self._subscribers.get(resource, {}).get(subscriber) is subscription
+            if subscription.shown_uri is None and is_current:
                 self._remove(resource, subscriber)
-            raise
 
     async def unsubscribe(self, exchange: McpExchange, subscriber: Subscriber, plugin: str, uri: str) -> None:
         """End a client's subscription. No effect if it has none."""
@@ -78,13 +114,15 @@ class ResourceSubscriptions:
         target = access.catalogue(context.tenant).subscription_target(plugin, uri, subscribe=subscribed)
         await access.call(target, {"uri": uri}, context)
 
-    def _add(self, resource: SubscribedResource, subscriber: Subscriber, client_uri: str) -> None:
-        self._subscribers.setdefault(resource, {})[subscriber] = client_uri
+    def _add(self, resource: SubscribedResource, subscriber: Subscriber) -> _ClientSubscription:
+        """Return the client's subscription of a resource, a new one if it has none."""
+        subscription = self._subscribers.setdefault(resource, {}).setdefault(subscriber, _ClientSubscription())
         subscriber.on_close[resource] = lambda: self._remove(resource, subscriber)
         tenant, plugin, _ = resource
         if (tenant, plugin) not in self._following:
             notifications = self._host.plugins.processes.notifications_of(PluginName(plugin), tenant)
             self._following[tenant, plugin] = asyncio.ensure_future(self._forward(tenant, plugin, notifications))
+        return subscription
 
     def _remove(self, resource: SubscribedResource, subscriber: Subscriber) -> None:
         subscriber.on_close.pop(resource, None)
@@ -108,10 +146,11 @@ class ResourceSubscriptions:
         if not isinstance(uri, str):
             return
         resource = SubscribedResource(tenant, plugin, uri)
-        for subscriber, client_uri in tuple(self._subscribers.get(resource, {}).items()):
+        for subscriber, subscription in tuple(self._subscribers.get(resource, {}).items()):
             readable = await self._may_read(subscriber, resource)
-            if readable and subscriber in self._subscribers.get(resource, {}):  # it may have left meanwhile
-                subscriber.send(encode_notification(_UPDATED_METHOD, {"uri": client_uri}))
+            is_current = self._subscribers.get(resource, {}).get(subscriber) is subscription  # it may have left
+            if readable and is_current:
+                subscriber.send(encode_notification(_UPDATED_METHOD, {"uri": subscription.shown_uri}))
 
     async def _may_read(self, subscriber: Subscriber, resource: SubscribedResource) -> bool:
         """Return whether a subscriber may still read the resource: policy and roles change.

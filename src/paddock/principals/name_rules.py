@@ -19,6 +19,8 @@ ROLES: Final[Mapping[str, str]] = {
 }
 """The roles that the shipped rules know. Custom rules may use others."""
 
+MAX_DISPLAY_NAME_CHARS: Final = 200
+
 _WORD = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 _RULES: Mapping[NameKind, tuple[re.Pattern[str], str]] = {
     "tenant": (
@@ -47,6 +49,19 @@ def validate_name(kind: NameKind, name: str) -> str:
     rule, hint = _RULES[kind]
     if rule.fullmatch(name) is None:
         raise OperatorError(f"no {kind} can be called {printable(name, 80)!r}", code="principal.bad_name", hint=hint)
+    return name
+
+
+def validate_display_name(name: str) -> str:
+    """Return a display name if it is short enough.
+
+    Raises:
+        OperatorError: it is too long.
+    """
+    if len(name) > MAX_DISPLAY_NAME_CHARS:
+        raise OperatorError(
+            f"the display name is longer than {MAX_DISPLAY_NAME_CHARS} characters", code="principal.bad_name"
+        )
     return name
 
 

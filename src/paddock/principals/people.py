@@ -12,7 +12,7 @@ from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.principals import PersonAdded, PersonChanged
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.core.printable import printable
-from paddock.principals.name_rules import validate_name, validate_names
+from paddock.principals.name_rules import validate_display_name, validate_name, validate_names
 from paddock.principals.tenants import require_tenant
 from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Row, Transaction
@@ -117,7 +117,8 @@ def add_person(
     """
     tx, tenant = change.tx, require_tenant(change.tx, change.tenant).name
     rights = Rights(validate_names("role", roles), validate_names("scope", scopes))
-    person = Person(tenant, validate_name("person", name), display_name or name, False, change.now, rights)
+    shown_name = validate_display_name(display_name) or name
+    person = Person(tenant, validate_name("person", name), shown_name, False, change.now, rights)
     added = tx.execute(
         "INSERT INTO people (tenant, name, display_name, disabled, created_at) VALUES (?, ?, ?, 0, ?) "
         "ON CONFLICT (tenant, name) DO NOTHING",
@@ -156,6 +157,23 @@ def change_rights(
         _write_rights(change, person.name, person.rights, rights)
         change.publish.publish(PersonChanged(person.id, field, *_rights_lists(rights), change.by))
     return replace(person, rights=rights)
+
+
+def rename_person(change: AuditedTransaction, name: str, display_name: str) -> Person:
+    """Change the display name of a person; empty sets it to their name, which stays. The ledger has no display names.
+
+    Raises:
+        NotFound: no such person.
+        OperatorError: the display name is too long.
+    """
+    person = require_person(change.tx, change.tenant, name)
+    shown_name = validate_display_name(display_name) or person.name
+    if shown_name != person.display_name:
+        change.tx.execute(
+            "UPDATE people SET display_name = ? WHERE tenant = ? AND name = ?", (shown_name, person.tenant, person.name)
+        )
+        change.publish.publish(PersonChanged(person.id, "renamed", *_rights_lists(person.rights), change.by))
+    return replace(person, display_name=shown_name)
 
 
 def set_disabled(change: AuditedTransaction, name: str, disabled: bool) -> Person:

@@ -72,6 +72,7 @@ class PluginConnection:
         self._exit_diagnosis: asyncio.Future[Diagnosis] = self._loop.create_future()  # set once the process ended
         self._call_count = 0
         self._cancel_watchers: set[asyncio.Task[None]] = set()  # wait for cancelled calls to stop
+        self._is_ending = False
 
     # --- for the owner of the process ---------------------------------------------------------------------------------
 
@@ -100,6 +101,19 @@ class PluginConnection:
         for watcher in self._cancel_watchers:
             watcher.cancel()
         self._peer.close(reason)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the process is about to be killed, so that a call sent now would end with it."""
+        return self._is_ending
+
+    async def wait_cancelled_stopped(self) -> None:
+        """Wait until the cancelled calls have stopped, or the process is about to be killed because one did not.
+
+        Bounded: a cancelled call may be queued in the plugin behind calls that take minutes.
+        """
+        if self._cancel_watchers:
+            await asyncio.wait(set(self._cancel_watchers), timeout=2 * CANCEL_GRACE_S)
 
     @property
     def in_flight(self) -> int:
@@ -378,6 +392,7 @@ class PluginConnection:
 
     def _kill_process(self, kill_reason: KillReason, description: str) -> None:
         """Have the process killed because of one call; `description` explains it to callers whose calls end with it."""
+        self._is_ending = True
         self.set_exit_diagnosis(
             Diagnosis(f"{description}, and this one ended with its process", "repeat the call: the plugin restarts")
         )

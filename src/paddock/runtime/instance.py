@@ -156,23 +156,36 @@ class PluginInstance:
     @property
     def ready_plugin(self) -> RunningPlugin | None:
         """The running process if it takes calls right now, without waiting."""
-        return self._running if self._should_run else None
+        running = self._running
+        return running if running is not None and self._should_run and not running.connection.is_ending else None
 
     async def wait_running(self) -> RunningPlugin:
-        """Return the running process; waits for one that is starting.
+        """Return the running process; waits for one that is starting, and for the next one while one is being killed.
 
         Raises:
             Unavailable: there is none; says why.
         """
-        if self._running is None:
-            try:
-                async with asyncio.timeout(READY_TIMEOUT_S):
-                    await self._settled.wait()
-            except TimeoutError:
-                raise self.unavailable_error(still_starting=True) from None
+        try:
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                if self._running is not None and self._running.connection.is_ending:
+                    await self._wait_replaced()
+                await self._settled.wait()
+        except TimeoutError:
+            raise self.unavailable_error(still_starting=True) from None
         if self._running is None:
             raise self.unavailable_error()
         return self._running
+
+    async def _wait_replaced(self) -> None:
+        """Wait until the process that is being killed is gone and, if it is restarted at once, the next one starts."""
+        while self._running is not None and self._running.connection.is_ending:
+            await self.wait_state_change()
+        while self.state is PluginState.CRASHED and self._should_run and self._restart_is_due:
+            await self.wait_state_change()
+
+    @property
+    def _restart_is_due(self) -> bool:
+        return self._next_start is not None and self._next_start <= self._deps.clock.monotonic()
 
     def status(self) -> PluginStatus:
         now = self._deps.clock.monotonic()

@@ -215,6 +215,10 @@ class Supervisor:
                 code="node.lost",
                 hint="try again when the database can be reached",
             )
+        if plan.has_effect:
+            # If a cancelled call does not stop, the process is killed, and an effect in it would be in doubt.
+            await running.connection.wait_cancelled_stopped()
+            running = instance.ready_plugin or await self._wait_running(instance)
         connection = running.connection
         self._limiter.acquire(key, connection.in_flight)
         instance.note_call()

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import HostError, OperatorError
+from paddock.core.errors import HostError, OperatorError, PaddockError, Problem
 from paddock.core.events.webhooks import WebhookChanged
 from paddock.core.ids import Tenant, new_id
 from paddock.core.secret import Secret
@@ -19,7 +19,7 @@ from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import DirectDatabase, Transaction
 from paddock.webhooks import webhook
-from paddock.webhooks.cloud_event import parse_patterns
+from paddock.webhooks.cloud_event import MAX_PATTERNS, parse_patterns
 from paddock.webhooks.dead_letters import request_retry
 from paddock.webhooks.sender import ReceiverDestinations
 from paddock.webhooks.signature import CURRENT_SECRET, PREVIOUS_SECRET, generate_secret, read_signing_secrets
@@ -32,6 +32,31 @@ MAX_SECRET_OVERLAP = timedelta(days=30)
 _MAX_WRITE_ATTEMPTS = 5
 
 T = TypeVar("T")
+
+
+def webhook_problems(receivers: ReceiverDestinations, url: str, types: Iterable[str], label: str) -> list[Problem]:
+    """Return every mistake of a new webhook, by its field: `url`, `types` and `label`."""
+    problems: list[Problem] = []
+    if not url:
+        problems.append(Problem("url", "a URL is required", "such as https://hooks.example.com/paddock", "required"))
+    elif len(url) > MAX_URL_CHARS:
+        problems.append(Problem("url", f"is longer than {MAX_URL_CHARS:,} characters"))
+    else:
+        try:
+            receivers.validate_url(url)
+        except PaddockError as error:
+            problems.append(error.as_problem("url"))
+    patterns = list(types)
+    for index, pattern in enumerate(patterns[:MAX_PATTERNS]):
+        try:
+            parse_patterns([pattern])
+        except OperatorError as error:
+            problems.append(error.as_problem(f"types[{index}]"))
+    if len(patterns) > MAX_PATTERNS:
+        problems.append(Problem("types", f"no more than {MAX_PATTERNS} types can be named", "use plugin.* or *"))
+    if len(label) > MAX_LABEL_CHARS or not label.isprintable():
+        problems.append(Problem("label", f"has more than {MAX_LABEL_CHARS} characters, or some that do not print"))
+    return problems
 
 
 @dataclass(frozen=True, slots=True)

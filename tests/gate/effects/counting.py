@@ -191,7 +191,7 @@ class Wishes:
         """Nothing is lost, nothing happened twice, and what nobody knows waits for a person, who then finishes it."""
         happened = self.happened()
         listed = {one["key"]: one["call_id"] for one in doubts(paddock)}
-        assert self.errors == []
+        assert self.errors == [], self.errors
         assert [thing for thing, times in happened.items() if times > 1] == [], "nothing happens twice"
         assert self.done <= happened.keys(), "whoever was told that it happened was told the truth"
         assert self.doubted == listed.keys(), "what nobody knows is listed, and nothing else"
@@ -206,7 +206,7 @@ class Wishes:
             )
             paddock.quickly("call", "unresolved", "resolve", listed[thing], *word)
             self.insist_on(thing)
-        assert self.errors == []
+        assert self.errors == [], self.errors
         assert self.happened() == Counter(self.wanted.keys()), "each of them happened once"
         assert doubts(paddock) == []
         assert paddock.quickly("ledger", "verify", "--json").json["verdict"] == "sound"

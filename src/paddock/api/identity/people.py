@@ -12,12 +12,12 @@ from starlette.requests import Request
 
 from paddock.api.identity.removals import RemovalJson, retained_log
 from paddock.core.errors import OperatorError, Problem
-from paddock.core.schema_annotations import DateTime
+from paddock.core.schema_annotations import DateTime, MemberConstraint
 from paddock.host.host import Host
 from paddock.host.identity.people import PersonChange
 from paddock.manifest.names import full_name
 from paddock.principals.identities import ExternalIdentity
-from paddock.principals.name_rules import NameKind, name_problems
+from paddock.principals.name_rules import MAX_DISPLAY_NAME_CHARS, NameKind, name_problems
 from paddock.principals.people import Person
 from paddock.web.request_context import call_context, request_tenant
 from paddock.web.routing.route import (
@@ -83,9 +83,21 @@ class PersonIdentitiesJson(TypedDict):
 
 class AddPersonBody(TypedDict):
     name: Annotated[str, "Up to 128 small letters, digits and . _ @ + -"]
-    display_name: NotRequired[Annotated[str, "The name for people to read; the name by default."]]
+    display_name: NotRequired[
+        Annotated[
+            str,
+            MemberConstraint(max_length=MAX_DISPLAY_NAME_CHARS),
+            "The name for people to read; the name by default.",
+        ]
+    ]
     roles: NotRequired[Annotated[list[str], "The person's roles; `member` by default."]]
     scopes: NotRequired[Annotated[list[str], "The person's scopes; none by default."]]
+
+
+class RenamePersonBody(TypedDict):
+    display_name: Annotated[
+        str, MemberConstraint(max_length=MAX_DISPLAY_NAME_CHARS), "The name for people to read; empty for the name."
+    ]
 
 
 class ChangeRolesBody(TypedDict):
@@ -179,6 +191,17 @@ class PeopleRoutes:
                 f"The person.{_NEEDS_PERSON}",
                 query=TENANT_PARAM,
                 request_body=RequestBody(ChangeScopesBody, {"add": ["email:send"]}),
+                access=OPERATOR,
+                needs_person=True,
+            ),
+            ApiRoute(
+                "POST",
+                "/people/{name}/rename",
+                self.rename_person,
+                "Change the display name of a person",
+                f"The person. The name that rules and keys refer to stays.{_NEEDS_PERSON}",
+                query=TENANT_PARAM,
+                request_body=RequestBody(RenamePersonBody, {"display_name": "Ann Lee-Hill"}),
                 access=OPERATOR,
                 needs_person=True,
             ),
@@ -309,6 +332,11 @@ class PeopleRoutes:
                 )
             )
         )
+
+    async def rename_person(self, request: Request) -> JsonResponse[ChangedPersonJson]:
+        body, context = validated_body(request, RenamePersonBody), await call_context(self._host, request)
+        change = await self._host.identity.people.rename(context.principal, path_param(request), body["display_name"])
+        return JsonResponse(_change_to_json(change))
 
     async def enable_person(self, request: Request) -> JsonResponse[ChangedPersonJson]:
         return await self._set_enabled(request, on=True)

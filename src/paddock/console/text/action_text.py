@@ -81,12 +81,12 @@ PAGES: Final[Mapping[ActionKind, str | None]] = {
     "user.role.remove": "/settings/people/{user}",
     "user.sessions": "/settings/people",
     "user.show": "/settings/people/{user}",
-    "webhook.dead": "/settings/webhooks",
+    "webhook.dead": "/settings/webhooks/{webhook}",
     "webhook.list": "/settings/webhooks",
     "webhook.remove": "/settings/webhooks",
-    "webhook.retry": "/settings/webhooks",
-    "webhook.rotate": "/settings/webhooks",
-    "webhook.test": "/settings/webhooks",
+    "webhook.retry": "/settings/webhooks/{webhook}",
+    "webhook.rotate": "/settings/webhooks/{webhook}",
+    "webhook.test": "/settings/webhooks/{webhook}",
 }
 """The page of each kind, or None where the console has none; see `fill_template`."""
 

@@ -35,10 +35,10 @@ class PersonAdded(Event):
 
 @event("person.changed")
 class PersonChanged(Event):
-    """The permissions of a person changed; `roles` and `scopes` are the new ones."""
+    """A person's permissions or display name changed; `roles` and `scopes` are those that they have now."""
 
     person: str
-    change: Literal["roles", "scopes", "disabled", "enabled", "removed"]
+    change: Literal["roles", "scopes", "renamed", "disabled", "enabled", "removed"]
     roles: tuple[str, ...]
     scopes: tuple[str, ...]
     by: str

@@ -25,6 +25,7 @@ from paddock.principals.people import (
     change_rights,
     detect_second_approver,
     list_people,
+    rename_person,
     require_person,
     set_disabled,
 )
@@ -84,6 +85,10 @@ class PeopleService:
         if field == "roles" and OPERATOR in take:
             _forbid_on_self(by, name, "take the role operator from")
         return await self._write_person(by, lambda change: change_rights(change, name, field, add=give, remove=take))
+
+    async def rename(self, by: Principal, name: str, display_name: str) -> PersonChange:
+        """Change the display name of a person; see `rename_person`."""
+        return await self._write_person(by, lambda change: rename_person(change, name, display_name))
 
     async def set_enabled(self, by: Principal, name: str, *, on: bool) -> PersonChange:
         """Enable or disable a person.

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Annotated
 
 from paddock.core.clock import Clock, Random
+from paddock.core.errors import Problem
 from paddock.core.ids import PrincipalId, Tenant, new_id
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.core.secret import Secret
@@ -14,7 +15,7 @@ from paddock.plugins.store.thread import StoreThread
 from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.transaction import Transaction
 from paddock.webhooks import dead_letters, webhook
-from paddock.webhooks.admin import DEFAULT_SECRET_OVERLAP, WebhookAdmin
+from paddock.webhooks.admin import DEFAULT_SECRET_OVERLAP, WebhookAdmin, webhook_problems
 from paddock.webhooks.cloud_event import build_test_event
 from paddock.webhooks.dead_letters import DeadLetterJson
 from paddock.webhooks.retry import DeliveryAttempt
@@ -97,6 +98,10 @@ class WebhookService:
         return await self._store.run(
             lambda store: store.database.read(lambda tx: read_webhook_json(tx, webhook.require(tx, tenant, name)))
         )
+
+    def problems(self, url: str, types: list[str], label: str) -> list[Problem]:
+        """Return every mistake of a new webhook, by its field."""
+        return webhook_problems(self._receivers, url, types, label)
 
     async def add(
         self, tenant: Tenant, by: PrincipalId, url: str, types: list[str], label: str, *, personal: bool

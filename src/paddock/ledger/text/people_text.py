@@ -10,6 +10,7 @@ from paddock.ledger.text.sentence_template import EntryValues, SentenceTemplate
 _PERSON_CHANGE_TEXT: Final = {
     "roles": "now has the roles {roles}",
     "scopes": "now has the scopes {scopes}",
+    "renamed": "has another display name",
     "disabled": "may not act any more",
     "enabled": "may act again",
     "removed": "was removed",

@@ -135,6 +135,18 @@ def remove_scopes(name: str, scopes: tuple[str, ...], *, tenant: str, as_json: b
     _change_rights(name, "scopes", scopes, remove=True, tenant=tenant, as_json=as_json)
 
 
+@app.command("rename", examples=["paddock user rename ann 'Ann Lee-Hill'"])
+@person_name_argument
+@click.argument("display_name", metavar="DISPLAY_NAME", help="The new display name.")
+@options.tenant
+@options.as_json
+def rename(name: str, display_name: str, *, tenant: str, as_json: bool) -> None:
+    """Change the display name of a person. The name that rules and keys refer to stays."""
+    with open_identity_client(tenant) as client:
+        person = client.post(f"{person_path(name, tenant)}/rename", {"display_name": display_name})
+    _report_person(as_json, person, f"{person['id']} is shown as {printable(person['display_name'])}")
+
+
 @app.command("disable", examples=["paddock user disable ann"])
 @person_name_argument
 @options.tenant

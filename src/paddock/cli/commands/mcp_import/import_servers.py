@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paddock.cli.commands.mcp_import.grant_offer import GrantOffer, offer_trial
+from paddock.cli.commands.mcp_import.handover import hand_over, start_server
 from paddock.cli.commands.mcp_import.import_terms import ImportTerms
 from paddock.cli.output.report import print_error, print_json, print_message, print_problems, styled
 from paddock.core.errors import NeedsConsent, OperatorError, PaddockError
@@ -54,14 +54,19 @@ def import_servers(api: ApiClient, servers: Sequence[FoundServer], terms: Import
             _report_copied_secrets(result, server.reading.all()[0], path)
             if not isinstance(server.reading.all()[0].manifest.runtime, RemoteRuntime):
                 offer_trial(api, result, terms, failures)
+            if terms.replace:
+                start_server(api, server.title, result, terms, failures, quiet=as_json)
         except PaddockError as error:
             # One server's failure says nothing about the next.
             failures.append(error)
             results.append(_failed_result(server, error))
     if len(servers) > 1:
         _print_summary(results)
-    imported = [server for server, result in zip(servers, results, strict=True) if "error" not in result]
-    client_result = _hand_over(imported, terms, failures, as_json=as_json)
+    needed = "taken_over" if terms.replace else "name"
+    handed_over = [
+        server for server, result in zip(servers, results, strict=True) if "error" not in result and result[needed]
+    ]
+    client_result = hand_over(handed_over, terms, failures, as_json=as_json)
     if as_json:
         print_json({"imported": results} | client_result | ({"error": error_to_json(failures[0])} if failures else {}))
     if failures:
@@ -79,41 +84,6 @@ def _failed_result(server: FoundServer, error: PaddockError) -> dict[str, Any]:
     else:
         print_error(error)
     return {"server": server.title, "name": server.name, "action": action, "error": error_to_json(error)}
-
-
-def _hand_over(
-    imported: Sequence[FoundServer], terms: ImportTerms, failures: list[PaddockError], *, as_json: bool
-) -> dict[str, Any]:
-    """Replace the imported servers in the settings of each client, or print what to paste. Returns JSON data."""
-    from paddock.cli.commands.mcp_import.client_settings import print_client_snippet, update_client_settings
-    from paddock.cli.commands.mcp_import.replacement_log import ReplacementLog
-    from paddock.config.directories import find_directories
-    from paddock.config.load import load_settings
-    from paddock.config.project_file import working_directory
-
-    clients = {place.path: place.settings for server in imported for place in server.places if place.settings}
-    if not clients:
-        return {}
-    directories = find_directories(os.environ, Path.home())
-    http = load_settings(directories, os.environ, cwd=working_directory()).settings.http
-    results: list[dict[str, Any]] = []
-    for path, client in clients.items():
-        titles = [server.title for server in imported if any(place.path == path for place in server.places)]
-        written: dict[str, Any] = {}
-        if terms.replace:
-            try:
-                log = ReplacementLog(directories.state)
-                written = update_client_settings(client, titles, log, terms.retype(), yes=terms.yes)
-            except PaddockError as error:
-                failures.append(error)
-                print_error(error)
-        # Each format once: the files of most clients take the same lines.
-        repeated = client.form in {clients[Path(one["file"])].form for one in results}
-        snippet = print_client_snippet(client, http, as_json=as_json or bool(written) or repeated)
-        results.append({"file": str(path)} | snippet | written)
-    if any("written" in result for result in results) and not as_json:
-        print_message(f"  {styled('→', 'dim')} restart your client; to go back: paddock import --undo")
-    return {"client": results[0]} if terms.file else {"clients": results}
 
 
 def _import_server(
@@ -152,7 +122,16 @@ def _import_server(
                 f"  {styled('→', 'dim')} its command would fetch a package at every start; installed instead: {source}"
             )
 
-    result = install_package(api, body, granted, retype, yes=terms.yes, introduce=introduce, choose_grants=offer.choose)
+    result = install_package(
+        api,
+        body,
+        granted,
+        retype,
+        yes=terms.yes,
+        introduce=introduce,
+        enables=terms.replace,
+        choose_grants=offer.choose,
+    )
     if result["action"] in ("unchanged", "upgraded") and terms.paths in ("read", "write"):
         print_message(f"  {styled('→', 'dim')} it keeps its grants; to add some: paddock plugin try {result['name']}")
     return result | {"missing_grants": offer.missing} | ({"package": package.typed_source} if package else {})
@@ -170,7 +149,9 @@ def _report_copied_secrets(result: dict[str, Any], server: ImportedServer, path:
 def _print_summary(results: Sequence[dict[str, Any]]) -> None:
     print_message()
     for result in results:
-        imported = "error" not in result
-        mark = styled("✓", "green") if imported else styled("–", "yellow")
+        is_done = "error" not in result and result.get("taken_over", True)
+        mark = styled("✓", "green") if is_done else styled("–", "yellow")
         status = "waits for your yes" if result["action"] == "waiting" else result["action"]
+        if "taken_over" in result:
+            status += "; it answers" if result["taken_over"] else "; it does not answer, and stays with your client"
         print_message(f"{mark} {printable(str(result['server']))}: {status}")

@@ -142,7 +142,7 @@ class ApprovalPages:
         principal = (await call_context(self._host, request)).principal
         standing = await self._host.approvals.list_standing(principal.tenant, revoked=False, to=principal)
         labels = await self._host.identity.api_keys.labels(principal.tenant)
-        return render_page(request, "standing.html", {"standing": standing, "ended": False, KEY_LABELS: labels})
+        return render_page(request, "standing.html", {"standing": standing, KEY_LABELS: labels})
 
     async def revoke_standing(self, request: Request) -> Response:
         context, standing_id = await call_context(self._host, request), path_param(request, "id")

@@ -16,7 +16,7 @@ from paddock.console.forms.fields import FormView, build_form
 from paddock.console.forms.parse import parse_fields
 from paddock.console.forms.request_form import read_form
 from paddock.console.one_time_view import OneTimeView
-from paddock.console.page import Page, redirect_with_flash, render_settings_page
+from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.core.errors import Conflict, OperatorError, Problem
 from paddock.host.host import Host
 from paddock.host.identity.people import PersonChange
@@ -85,7 +85,7 @@ class PeoplePages:
             "known_roles": ROLES,
             "form": form,
         }
-        return render_settings_page(request, "people.html", values, status)
+        return render_page(request, "people.html", values, status)
 
     async def add(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
@@ -127,7 +127,7 @@ class PeoplePages:
             "typed": typed,
             "wrong": problem,
         }
-        return render_settings_page(request, "person.html", values, status)
+        return render_page(request, "person.html", values, status)
 
     async def change_roles(self, request: Request) -> Response:
         context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)

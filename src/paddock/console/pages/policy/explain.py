@@ -127,6 +127,5 @@ class ExplainPages:
             "explanations": explanations,
             "version_now": self._host.policy.active.policy.version,
             "effect_words": {str(effect): text for effect, text in EFFECT_TEXT.items()},
-            "here": "/policy/explain",  # navigation entry, although members can open it too
         }
         return render_page(request, "explain.html", values, status)

@@ -16,7 +16,7 @@ from paddock import __version__
 from paddock.config.project_file import working_directory
 from paddock.config.resolve import LoadedSettings, SettingLayer
 from paddock.config.settings import SETTINGS
-from paddock.console.page import Page, render_settings_page
+from paddock.console.page import Page, render_page
 from paddock.core.errors import PaddockError
 from paddock.host.doctor.check import Check
 from paddock.host.doctor.daemon_check import DaemonReport
@@ -88,7 +88,7 @@ class HostSettingsPages:
             "warnings": host.loaded_settings.warnings,
             "words": search,
         }
-        return render_settings_page(request, "settings_host.html", values)
+        return render_page(request, "settings_host.html", values)
 
     async def check(self, request: Request) -> Response:
         plugins = await self._host.plugins.inventory.list_all()
@@ -96,7 +96,7 @@ class HostSettingsPages:
         report = DaemonReport(plugins, condition["troubles"], condition["takes_calls"])
         async with self._check_lock:  # it starts a cage and many threads, so only one at a time
             checks = await asyncio.to_thread(_run_doctor, report)
-        return render_settings_page(request, "settings_check.html", {"checks": checks})
+        return render_page(request, "settings_check.html", {"checks": checks})
 
 
 def _run_doctor(report: DaemonReport) -> list[Check]:

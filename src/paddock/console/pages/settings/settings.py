@@ -1,4 +1,4 @@
-"""Personal settings (identity, sessions, consents) and the list of webhooks."""
+"""Personal settings: identity, sessions and consents."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from paddock.console.forms.request_form import read_form
-from paddock.console.page import Page, redirect_with_flash, render_settings_page
+from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.host.host import Host
 from paddock.principals.name_rules import ROLES
 from paddock.web.request_context import call_context
-from paddock.web.routing.route import OPERATOR, path_param
+from paddock.web.routing.route import path_param
 from paddock.web.security.authenticate import caller_of
 from paddock.web.security.cookies import clear_session_cookie, read_session_cookie
 
@@ -40,7 +40,7 @@ class PersonalSettingsPages:
             "here_id": current_session.id if current_session is not None else "",
             "consents": await self._host.identity.consents.list_for(principal),
         }
-        return render_settings_page(request, "settings.html", values)
+        return render_page(request, "settings.html", values)
 
     async def end_session(self, request: Request) -> Response:
         await self._host.identity.console_sessions.sign_out_session(
@@ -62,19 +62,3 @@ class PersonalSettingsPages:
             context.principal, form.last_text("plugin"), form.last_text("callable")
         )
         return redirect_with_flash("/settings", "consent_revoked")
-
-
-class WebhookPages:
-    """Lists the webhooks of a tenant."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def routes(self) -> list[Page]:
-        return [Page("GET", "/settings/webhooks", self.show_list, OPERATOR)]
-
-    async def show_list(self, request: Request) -> Response:
-        context = await call_context(self._host, request)
-        return render_settings_page(
-            request, "webhooks.html", {"webhooks": await self._host.ledger.webhooks.list_all(context.tenant)}
-        )

@@ -1,0 +1,95 @@
+"""Hands servers over from their clients to Paddock: each is started, and replaced in the settings if it answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paddock.cli.commands.mcp_import.import_terms import ImportTerms
+from paddock.cli.output.report import print_error, print_message, styled
+from paddock.core.errors import Failed, PaddockError
+from paddock.core.printable import printable
+
+if TYPE_CHECKING:
+    from paddock.cli.client.api_client import ApiClient
+    from paddock.cli.commands.mcp_import.found_servers import FoundServer
+
+
+def start_server(
+    api: ApiClient, title: str, result: dict[str, Any], terms: ImportTerms, failures: list[PaddockError], *, quiet: bool
+) -> None:
+    """Enable and start an imported server. A client must not lose a server that does not answer here.
+
+    The result gets `taken_over`, with `start` where it was started and did not answer. Such a server stays disabled,
+    unless it was enabled before.
+    """
+    from paddock.cli.client.api_client import plugin_path
+    from paddock.cli.commands.plugin.confirm_install import enable_after_install
+    from paddock.core.error_formats import error_to_json
+
+    name = result["name"]
+    trial = result.get("trial")
+    if trial is not None and not trial["answers"]:
+        result["taken_over"] = False  # its trial has said why
+    else:
+        was_enabled = api.get(plugin_path(name))["enabled"]
+        try:
+            result |= enable_after_install(api, name, quiet=quiet)
+            result["taken_over"] = True
+        except PaddockError as error:
+            if not was_enabled:
+                api.post(f"{plugin_path(name)}/disable")
+            failure = _no_answer_error(name, error)
+            print_error(failure)
+            failures.append(failure)
+            result |= {"taken_over": False, "start": {"answers": False, "error": error_to_json(failure)}}
+    if not result["taken_over"]:
+        print_message(f"{styled('–', 'yellow')} {printable(title)} stays with your client")
+        print_message(f"  {styled('→', 'dim')} when it answers: {terms.retype(title)} --replace")
+
+
+def _no_answer_error(name: str, error: PaddockError) -> PaddockError:
+    reason = error.details.get("reason") or error.message
+    return Failed(
+        f"{name} was imported, and does not answer: {reason}",
+        code=error.error_code,
+        hint=error.hint,
+        action=error.action,
+    )
+
+
+def hand_over(
+    imported: Sequence[FoundServer], terms: ImportTerms, failures: list[PaddockError], *, as_json: bool
+) -> dict[str, Any]:
+    """Replace the imported servers in the settings of each client, or print what to paste. Returns JSON data."""
+    from paddock.cli.commands.mcp_import.client_settings import print_client_snippet, update_client_settings
+    from paddock.cli.commands.mcp_import.replacement_log import ReplacementLog
+    from paddock.config.directories import find_directories
+    from paddock.config.load import load_settings
+    from paddock.config.project_file import working_directory
+
+    clients = {place.path: place.settings for server in imported for place in server.places if place.settings}
+    if not clients:
+        return {}
+    directories = find_directories(os.environ, Path.home())
+    http = load_settings(directories, os.environ, cwd=working_directory()).settings.http
+    results: list[dict[str, Any]] = []
+    for path, client in clients.items():
+        titles = [server.title for server in imported if any(place.path == path for place in server.places)]
+        written: dict[str, Any] = {}
+        if terms.replace:
+            try:
+                log = ReplacementLog(directories.state)
+                written = update_client_settings(client, titles, log, terms.retype(), yes=terms.yes)
+            except PaddockError as error:
+                failures.append(error)
+                print_error(error)
+        # Each format once: the files of most clients take the same lines.
+        repeated = client.form in {clients[Path(one["file"])].form for one in results}
+        snippet = print_client_snippet(client, http, as_json=as_json or bool(written) or repeated)
+        results.append({"file": str(path)} | snippet | written)
+    if any("written" in result for result in results) and not as_json:
+        print_message(f"  {styled('→', 'dim')} restart your client; to go back: paddock import --undo")
+    return {"client": results[0]} if terms.file else {"clients": results}
