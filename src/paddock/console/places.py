@@ -73,6 +73,7 @@ PLACES: Final = (
             Section("/explain", "Explain", OPERATOR),
             Section("/secrets", "Secrets", OPERATOR),
             Section("/settings/people", "People", OPERATOR),
+            Section("/settings/groups", "Groups", OPERATOR),
             Section("/settings/keys", "API keys", OPERATOR),
             Section("/settings/webhooks", "Webhooks", OPERATOR),
             Section("/settings/host", "Host", HOST),

@@ -12,7 +12,9 @@ from paddock.console.pages.home.repairs import RepairPages
 from paddock.console.pages.home.tour import TourGuide
 from paddock.console.pages.ledger.ledger import LedgerPages
 from paddock.console.pages.ledger.verify import VerifyPages
+from paddock.console.pages.people.groups import GroupPages
 from paddock.console.pages.people.people import PeoplePages
+from paddock.console.pages.people.person import PersonPages
 from paddock.console.pages.plugins.configuration import ConfigurationPages
 from paddock.console.pages.plugins.install import InstallPages
 from paddock.console.pages.plugins.knobs import KnobPages
@@ -63,6 +65,8 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         *PersonalSettingsPages(host).routes(),
         *ApiKeyPages(host).routes(),
         *PeoplePages(host).routes(),
+        *PersonPages(host).routes(),
+        *GroupPages(host).routes(),
         *WebhookPages(host).routes(),
         *HostSettingsPages(host).routes(),
     ]
