@@ -104,7 +104,7 @@ def test_a_display_name_and_scopes_change_and_what_another_changed_meanwhile_sta
     assert served.paddock.quickly("user", "rename", "ann", "", "--json").json["display_name"] == "ann"
     assert served.ask("POST", "/people/ann/rename", {"display_name": "x" * 201}).status == 400
     assert olga.send("/settings/people/ann/rename", display_name="x" * 201).status == 422
-    events = [one["data"]["change"] for one in served.ask("GET", "/ledger?type=person.changed").body["entries"]]
+    events = [one["facts"]["change"] for one in served.ask("GET", "/ledger?type=person.changed").body["entries"]]
     assert events == ["renamed", "renamed"]
 
     olga.followed("/settings/people/ann/scopes", scopes="email:send\r\nmail:read")
