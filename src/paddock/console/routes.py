@@ -7,6 +7,7 @@ import asyncio
 from paddock.console.page import Page
 from paddock.console.pages.approvals.approvals import ApprovalPages
 from paddock.console.pages.approvals.unknown_outcomes import UnknownOutcomePages
+from paddock.console.pages.home.find import FindPages
 from paddock.console.pages.home.home import HomePages
 from paddock.console.pages.home.repairs import RepairPages
 from paddock.console.pages.home.tour import TourGuide
@@ -42,6 +43,7 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
     pages = [
         Page("GET", f"{STATIC_PREFIX}/{{digest}}/{{name:path}}", serve_file, PUBLIC),
         *HomePages(host, closing).routes(),
+        *FindPages(host).routes(),
         *PluginPages(host).routes(),
         *TrialPages(host, closing).routes(),
         *TrustPages(host).routes(),

@@ -59,6 +59,7 @@ def _environment() -> Environment:
     filters = {
         "ago": relative_time,
         "moment": time_element,
+        "clock": clock_element,
         "pretty": pretty_json,
         "visible": mark_invisible,
         "counted": count_text,
@@ -94,11 +95,26 @@ def _requester_filter(context: Context, request: Mapping[str, Any]) -> str:
 
 
 def time_element(at: str | None) -> Markup:
-    """Render a timestamp as relative time, with the exact one as tooltip."""
+    """Render a timestamp as relative time, with the exact one as tooltip; `times.js` shows it in the reader's zone."""
     if not at:
         return Markup("")
-    exact = escape(at)
-    return Markup(f'<time datetime="{exact}" title="{exact}">{escape(relative_time(at))}</time>')  # noqa: S704 - both are escaped
+    return Markup('<time datetime="{}" title="{}" data-time="relative">{}</time>').format(
+        at, exact_time(at), relative_time(at)
+    )
+
+
+def clock_element(at: str) -> Markup:
+    """Render the time of day of a timestamp."""
+    return Markup('<time datetime="{}" title="{}" data-time="clock">{}</time>').format(at, exact_time(at), at[11:19])
+
+
+def exact_time(timestamp: str) -> str:
+    """Describe a time exactly, in UTC."""
+    try:
+        time = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return timestamp
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def relative_time(timestamp: str, now: datetime | None = None) -> str:
