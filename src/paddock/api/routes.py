@@ -20,6 +20,7 @@ from paddock.api.identity.groups import GroupRoutes
 from paddock.api.identity.people import PeopleRoutes
 from paddock.api.identity.sign_ins import SignInRoutes
 from paddock.api.identity.tenants import TenantRoutes
+from paddock.api.inbox import InboxRoutes
 from paddock.api.ledger import LedgerRoutes
 from paddock.api.make_call import MakeCallRoutes
 from paddock.api.plugins.configuration import ConfigurationRoutes
@@ -62,6 +63,7 @@ def api_routes(
         *FeatureRoutes(host).endpoints(),
         *ActionRoutes(host).endpoints(),
         *ApprovalRoutes(host).endpoints(),
+        *InboxRoutes(host, shutdown.closing).endpoints(),
         *ArtifactRoutes(host).endpoints(),
         *LedgerRoutes(host, shutdown.closing).endpoints(),
         *PolicyRoutes(host).endpoints(),

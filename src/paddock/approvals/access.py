@@ -9,7 +9,9 @@ from paddock.approvals.standing_approval import StandingApproval
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import Conflict, Denied
 
-_PERSON_KINDS = frozenset({"person", "local"})
+PERSON_KINDS = frozenset({"person", "local"})
+PERSONAL_KINDS = frozenset({ApprovalRequestKind.CONFIRMATION, ApprovalRequestKind.CONSENT})
+"""Kinds of requests that only the person answers whom the call is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,13 @@ def require_may_answer(approval: Approval, answerer: Answerer) -> None:
         Conflict: they have already answered it.
     """
     by = answerer.by
-    if by.kind not in _PERSON_KINDS:
+    if by.kind not in PERSON_KINDS:
         raise _denied(
             approval,
             f"{by.id} is not a person, and only people can answer approval requests",
             f"{' or '.join(approval.answerable_by) or 'a person'} answers it, signed in",
         )
-    if approval.kind in (ApprovalRequestKind.CONFIRMATION, ApprovalRequestKind.CONSENT):
+    if approval.kind in PERSONAL_KINDS:
         if by.id != approval.for_person:
             raise _denied(approval, f"only {approval.for_person or 'the person the call is for'} can answer this")
     else:
@@ -105,7 +107,7 @@ def can_see(approval: Approval, by: Principal) -> bool:
     """Return whether a principal may see a request. A key sees its own requests, not those put to its owner."""
     if OPERATOR in by.roles or by.id in (approval.binding.requester, approval.for_person):
         return True
-    if approval.kind in (ApprovalRequestKind.CONFIRMATION, ApprovalRequestKind.CONSENT):
+    if approval.kind in PERSONAL_KINDS:
         return False
     identities = {by.id, *(f"role:{role}" for role in by.roles), *(f"group:{group}" for group in by.groups)}
     return not identities.isdisjoint(approval.binding.approvers)

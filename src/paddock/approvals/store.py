@@ -23,11 +23,13 @@ from paddock.approvals.model import (
     ApprovedAction,
     Binding,
 )
+from paddock.approvals.pending import delete_parties, insert_parties
 from paddock.core.action import Action
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.event import EventSink
 from paddock.core.ids import Tenant, new_id
+from paddock.manifest.risk import risk_of_effects
 from paddock.queue import queue
 from paddock.store.database import Transaction
 
@@ -47,8 +49,8 @@ def insert_request(tx: Transaction, approval: Approval, token: str) -> None:
     """Store a new request. Of the token only the hash is stored."""
     binding, payload = approval.binding, json.dumps(approval.payload)
     tx.execute(
-        f"INSERT INTO approvals ({_COLUMNS}, payload_bytes)"  # noqa: S608  # column names are ours
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO approvals ({_COLUMNS}, payload_bytes, risk)"  # noqa: S608  # column names are ours
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             approval.id,
             binding.subject.tenant,
@@ -74,8 +76,10 @@ def insert_request(tx: Transaction, approval: Approval, token: str) -> None:
             approval.replaces,
             approval.public_reason,
             len(payload),
+            risk_of_effects(binding.subject.effects).rank,
         ),
     )
+    insert_parties(tx, approval)
 
 
 def find_request(tx: Transaction, tenant: str, approval_id: str) -> Approval:
@@ -248,6 +252,7 @@ def set_state(tx: Transaction, approval: Approval, state: ApprovalState, *, at: 
         require_open(find_request(tx, approval.binding.subject.tenant, approval.id))
         raise Conflict(f"{approval.id} has changed meanwhile", code="approval.changed", hint="reload it and try again")
     if ended_at is not None:
+        delete_parties(tx, approval.id)
         queue.remove(tx, approval.binding.subject.tenant, EXPIRE_JOB, approval.id)
 
 

@@ -50,6 +50,7 @@ COMMANDS = {
     "consent": LazyCommand(
         "paddock.cli.commands.identity.consent:app", "Manage the consents of people, one for each callable."
     ),
+    "inbox": LazyCommand("paddock.cli.commands.inbox:app", "List everything that needs you, and how to answer it."),
     "approval": LazyCommand("paddock.cli.commands.approval:app", "List approval requests, and approve or deny them."),
     "explain": LazyCommand(
         "paddock.cli.commands.explain:explain", "Explain a decision: the rule, and what would change it."

@@ -16,6 +16,7 @@ from paddock.gate.gate import Gate
 from paddock.gate.idempotency.key_verdict import validate_idempotency_key
 from paddock.host.calls.approvals import ApprovalService
 from paddock.host.identity.caller import build_call_context, local_principal
+from paddock.host.inbox.inbox import Inbox
 from paddock.host.plugins.embedded_plugin import NO_LOG_HINT
 from paddock.host.repairs.repair_service import RepairService
 from paddock.host.services import (
@@ -50,6 +51,7 @@ class Host:
         secrets: SecretServices,
         ledger: LedgerServices,
         repairs: RepairService,
+        inbox: Inbox,
         observability: ObservabilityServices,
         gate: Gate,
         views: StoreThread,
@@ -67,6 +69,7 @@ class Host:
         self.secrets = secrets
         self.ledger = ledger
         self.repairs = repairs
+        self.inbox = inbox
         self.observability = observability
         self._gate = gate
         self._views = views

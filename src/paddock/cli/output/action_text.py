@@ -28,6 +28,7 @@ COMMANDS: Final[Mapping[ActionKind, str]] = {
     "group.list": "paddock group list[ --tenant {tenant}]",
     "group.remove": "paddock group remove NAME[ --tenant {tenant}]",
     "host.check": "[sudo -u {user} ]paddock doctor",
+    "inbox.list": "paddock inbox list[ --tenant {tenant}]",
     "key.add": "paddock key add FILE",
     "key.list": "paddock key list",
     "key.show": "paddock key show {file|FILE}",

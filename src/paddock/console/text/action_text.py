@@ -32,6 +32,7 @@ PAGES: Final[Mapping[ActionKind, str | None]] = {
     "group.list": "/settings/groups",
     "group.remove": "/settings/groups",
     "host.check": "/settings/host/check",
+    "inbox.list": "/inbox",
     "key.add": None,
     "key.list": None,
     "key.show": None,

@@ -23,6 +23,8 @@ _RECOVERY_JOB_EXISTS = (
     f"AND queue.kind IN ('{RECOVER_JOB}', '{RECOVER_JOB}:' || effects.node))"
 )
 
+_WAITING = f"state = ? AND (recovery = 'none' OR NOT {_RECOVERY_JOB_EXISTS})"  # for a person
+
 
 class RecoverySchedule(NamedTuple):
     """Recovery of an effect in doubt: number of tries, last error, and time of the next try."""
@@ -60,6 +62,24 @@ def list_in_state(
             values += [tenant, after]
     rows = tx.all(f"{SELECT_RECORD} WHERE {' AND '.join(where)} ORDER BY claimed_at, call LIMIT ?", (*values, limit))
     return [record_from_row(row) for row in rows]
+
+
+def list_waiting(
+    tx: Transaction, tenant: Tenant, *, after: tuple[str, str] | None = None, limit: int = 1000
+) -> list[IdempotencyRecord]:
+    """List a tenant's effects in doubt that no host recovers, oldest first, optionally after a time and call."""
+    where, values = f"{_WAITING} AND tenant = ?", [EffectState.IN_DOUBT.value, tenant]
+    if after is not None:
+        where += " AND (claimed_at, call) > (?, ?)"
+        values += after
+    rows = tx.all(f"{SELECT_RECORD} WHERE {where} ORDER BY claimed_at, call LIMIT ?", (*values, limit))
+    return [record_from_row(row) for row in rows]
+
+
+def find_waiting(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRecord | None:
+    """Return the effect of a call if it is in doubt and no host recovers it."""
+    row = tx.one(f"{SELECT_RECORD} WHERE {_WAITING} AND tenant = ? AND call = ?", (EffectState.IN_DOUBT, tenant, call))
+    return None if row is None else record_from_row(row)
 
 
 def list_resolved(

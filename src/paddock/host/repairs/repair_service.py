@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from paddock.host.repairs.repair import Repair, sort_by_severity
 from paddock.host.repairs.repair_actions import RepairActions
 from paddock.plugins.store.thread import StoreThread
 
+_MAX_RECENT_AGE_S = 5.0
 _TRANSIENT_PREFIXES = ("machine.", "host.", "plugin.down:", "plugin.configuration_unused:", "secret.key_missing:")
 
 
@@ -52,12 +54,17 @@ class RepairService:
         collector: Collects facts.
         actions: Performs the actions of buttons.
         store: Holds the decisions to ignore repairs.
+        monotonic: Gives the time, in seconds.
     """
 
-    def __init__(self, collector: FactCollector, actions: RepairActions, store: StoreThread) -> None:
+    def __init__(
+        self, collector: FactCollector, actions: RepairActions, store: StoreThread, monotonic: Callable[[], float]
+    ) -> None:
         self._collector = collector
         self._actions = actions
         self._store = store
+        self._monotonic = monotonic
+        self._recent: dict[Tenant, tuple[float, RepairList]] = {}  # the last list of each tenant, with its time
         # Every open console page polls this: share one run.
         self._shared_collection: SingleFlight[Tenant, CollectedFacts] = SingleFlight(collector.collect)
 
@@ -83,7 +90,19 @@ class RepairService:
                 await self._store.run(
                     lambda store: store.database.write(lambda tx: delete_ignored(tx, store.tenant, obsolete)), tenant
                 )
+        self._recent[tenant] = self._monotonic(), repair_list
         return repair_list
+
+    async def recent_repairs(self, tenant: Tenant) -> RepairList:
+        """List the repairs of the last few seconds: detecting them reads the files of every plugin.
+
+        Raises:
+            PaddockError: the store cannot be read.
+        """
+        detected_at, repair_list = self._recent.get(tenant, (0.0, None))
+        if repair_list is not None and self._monotonic() - detected_at < _MAX_RECENT_AGE_S:
+            return repair_list
+        return await self.list_repairs(tenant)
 
     async def run_action(
         self, tenant: Tenant, repair_id: str, action: str, by: PrincipalId, *, operates_host: bool
@@ -103,7 +122,10 @@ class RepairService:
                 code="auth.not_for_you",
                 hint="ask an operator of the host",
             )
-        await self._actions.run(tenant, repair, action, by)
+        try:
+            await self._actions.run(tenant, repair, action, by)
+        finally:
+            self._recent.pop(tenant, None)
         return repair
 
     async def ignore(self, tenant: Tenant, repair_id: str, by: PrincipalId) -> None:
@@ -118,6 +140,7 @@ class RepairService:
             tenant,
             by=by,
         )
+        self._recent.pop(tenant, None)
 
     async def unignore(self, tenant: Tenant, repair_id: str, by: PrincipalId) -> None:
         """Report a repair again.
@@ -130,6 +153,7 @@ class RepairService:
             tenant,
             by=by,
         )
+        self._recent.pop(tenant, None)
 
     async def _require(self, tenant: Tenant, repair_id: str) -> Repair:
         collected = await self._collector.collect(tenant)

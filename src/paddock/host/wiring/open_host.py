@@ -91,7 +91,7 @@ from paddock.host.services import (
 from paddock.host.wiring.anchor_schedule import open_anchor_schedule
 from paddock.host.wiring.background_jobs import build_recovery, open_background_jobs
 from paddock.host.wiring.gate import build_approvals, build_gate
-from paddock.host.wiring.services import build_identity_services, build_repairs
+from paddock.host.wiring.services import build_identity_services, build_inbox, build_repairs
 from paddock.host.wiring.webhook_delivery import open_webhook_delivery
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.plugins.store.store import open_plugin_store, staging_root_in, trees_directory
@@ -342,6 +342,18 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 live_events=live_events,
             )
             observability = ObservabilityServices(health=HostHealth(ledger, active_policy), metrics=metrics)
+            repairs = build_repairs(
+                plugins,
+                ledger_services.webhooks,
+                secret_store,
+                observability.health,
+                HostProbe(directories.data, warden.mechanisms, tasks, clock),
+                gate.catalogue,
+                views=views,
+                keys=keys,
+                environ=environ,
+                clock=clock,
+            )
             host = Host(
                 directories=directories,
                 loaded_settings=loaded_settings,
@@ -358,18 +370,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 ),
                 secrets=secrets,
                 ledger=ledger_services,
-                repairs=build_repairs(
-                    plugins,
-                    ledger_services.webhooks,
-                    secret_store,
-                    observability.health,
-                    HostProbe(directories.data, warden.mechanisms, tasks, clock),
-                    gate.catalogue,
-                    views=views,
-                    keys=keys,
-                    environ=environ,
-                    clock=clock,
-                ),
+                repairs=repairs,
+                inbox=build_inbox(database, views, repairs, live_events, clock),
                 observability=observability,
                 gate=gate,
                 views=views,

@@ -18,6 +18,11 @@ from paddock.host.identity.oidc import OidcIdentities
 from paddock.host.identity.people import ConsentService, PeopleService
 from paddock.host.identity.principal_transactions import PrincipalTransactions
 from paddock.host.identity.tenants import TenantService
+from paddock.host.inbox.approval_source import ApprovalSource
+from paddock.host.inbox.definition_source import DefinitionSource
+from paddock.host.inbox.inbox import Inbox
+from paddock.host.inbox.outcome_source import UnknownOutcomeSource
+from paddock.host.inbox.repair_source import RepairSource
 from paddock.host.ledger.webhooks import WebhookService
 from paddock.host.observability.health import HostHealth
 from paddock.host.repairs.fact_collector import FactCollector
@@ -30,6 +35,7 @@ from paddock.plugins.store.thread import StoreThread
 from paddock.secrets.vault import Vault
 from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.database import Database
+from paddock.webhooks.live_events import LiveEvents
 
 
 def build_identity_services(
@@ -72,4 +78,17 @@ def build_repairs(
     """Build the detection of repairs and the actions behind them."""
     facts = FactCollector(views, plugins.processes, catalogue, health, host_probe, keys, environ, clock)
     actions = RepairActions(plugins.lifecycle, plugins.versions, webhooks, secrets)
-    return RepairService(facts, actions, views)
+    return RepairService(facts, actions, views, clock.monotonic)
+
+
+def build_inbox(
+    database: Database, views: StoreThread, repairs: RepairService, live_events: LiveEvents, clock: Clock
+) -> Inbox:
+    """Build the inbox. A room with something that needs a person adds its source here."""
+    sources = (
+        ApprovalSource(database, clock),
+        UnknownOutcomeSource(database),
+        DefinitionSource(views),
+        RepairSource(repairs),
+    )
+    return Inbox(sources, live_events)
