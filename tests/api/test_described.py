@@ -55,7 +55,7 @@ CHECKS = {
 UNKNOWN_HEADER = "in header - object with unexpected properties"
 IDENTITY = ["tenants", "people", "groups", "api-keys", "consents"]
 OTHERS = ["ledger", "policy", "daemon", "artifacts", "events", "webhooks", "secrets", "sign-in", "openapi.json"]
-GROUPS = [["plugins"], ["calls", "approvals"], IDENTITY, OTHERS]
+GROUPS = [["plugins"], ["calls", "approvals", "inbox"], IDENTITY, OTHERS]
 of_each_group = pytest.mark.parametrize("tags", GROUPS, ids=["plugins", "calls", "identity", "others"])
 
 

@@ -1,4 +1,4 @@
-"""Pending requests of a person: the rows that a query finds are those whose answer would count, the most urgent first."""
+"""Pending requests of a person: a query finds those whose answer would count, the most urgent first."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.approvals.test_many_waiting import with_room
 from paddock.approvals import pending
 from paddock.approvals.access import Answerer, may_answer
 from paddock.approvals.model import ApprovalRequestKind
-from paddock.approvals.pending import PendingRequest
+from paddock.approvals.pending import WaitingApproval
 from paddock.core.call import Principal
 from paddock.core.ids import PrincipalId
-from paddock.manifest.risk import Risk
+from paddock.manifest.effects import Risk
 from paddock.store.database import Transaction
 
 KINDS = tuple(kind.value for kind in ApprovalRequestKind)
@@ -28,7 +28,9 @@ RELAYED = replace(BOB, interactive=False)
 NOBODY = person("nell")
 
 
-async def listed(office: Office, by: Principal, *, with_others: bool = False, limit: int = 500) -> list[PendingRequest]:
+async def listed(
+    office: Office, by: Principal, *, with_others: bool = False, limit: int = 500
+) -> list[WaitingApproval]:
     page = pending.list_with_others if with_others else pending.list_answerable
     now = office.clock.now().isoformat()
     return await office.database.read(lambda tx: page(tx, by, now, kinds=KINDS, limit=limit))
@@ -47,7 +49,7 @@ async def all_pages(office: Office, by: Principal, size: int) -> list[str]:
         after = page[-1].urgency
 
 
-def ids(requests: Iterable[PendingRequest]) -> set[str]:
+def ids(requests: Iterable[WaitingApproval]) -> set[str]:
     return {one.id for one in requests}
 
 
@@ -123,7 +125,7 @@ async def test_a_page_among_ten_thousand_requests_is_quick_and_counting_is_bound
             tx.execute(
                 f"INSERT INTO approvals (id, {columns}) SELECT ?, {columns} FROM approvals WHERE id = ?",
                 (copied, one.id),
-            )  # noqa: S608, E501
+            )
             tx.execute(
                 "INSERT INTO approval_parties (approval, who, part)"
                 " SELECT ?, who, part FROM approval_parties WHERE approval = ?",

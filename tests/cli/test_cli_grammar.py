@@ -18,7 +18,20 @@ LEAVES = leaves()
 GROUPS = {words: command for words, command in commands() if isinstance(command, click.Group)}
 
 NOUNS = {
-    *("apikey", "approval", "artifact", "call", "config", "consent", "group", "key", "ledger", "plugin", "policy"),
+    *(
+        "apikey",
+        "approval",
+        "artifact",
+        "call",
+        "config",
+        "consent",
+        "group",
+        "inbox",
+        "key",
+        "ledger",
+        "plugin",
+        "policy",
+    ),
     *("secret", "tenant", "user", "webhook"),
     # what belongs to one of these
     *("dead-letter", "identity", "member", "role", "scope", "session", "standing", "unresolved"),

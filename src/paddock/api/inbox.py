@@ -17,7 +17,7 @@ from paddock.host.host import Host
 from paddock.host.inbox.inbox import ALL_KINDS, DEFAULT_PAGE_ITEMS, MAX_COUNT, MAX_PAGE_ITEMS, InboxCounts
 from paddock.host.inbox.item import InboxItem, InboxKind, InboxPosition
 from paddock.host.inbox.source import InboxQuery
-from paddock.manifest.risk import Risk
+from paddock.manifest.effects import Risk
 from paddock.web.request_context import call_context
 from paddock.web.routing.route import (
     EVENT_STREAM,
@@ -129,8 +129,7 @@ class InboxRoutes:
                 "/inbox/events",
                 self.follow,
                 "Follow how much needs you",
-                "Server-sent events of type `inbox`: the counts at first, and again whenever something was asked or"
-                " answered, by anybody.",
+                "Server-sent events of type `inbox`: the counts, first at once and then after each change.",
                 query=TENANT_PARAM,
                 media_type=EVENT_STREAM,
             ),

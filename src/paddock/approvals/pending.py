@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from paddock.approvals.access import PERSON_KINDS, PERSONAL_KINDS
 from paddock.approvals.model import Approval
 from paddock.core.call import OPERATOR, Principal
-from paddock.manifest.risk import Risk, risk_of_rank
+from paddock.manifest.effects import Risk, risk_of_rank
 from paddock.store.database import Transaction
 
 MAX_SHOWN_PAYLOAD_BYTES: Final = 2_000  # parameters up to this size are part of a list
@@ -33,7 +33,7 @@ class Urgency(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PendingRequest:
+class WaitingApproval:
     """A pending request as lists show it.
 
     Attributes:
@@ -85,7 +85,7 @@ def delete_parties(tx: Transaction, approval_id: str) -> None:
 
 def list_answerable(
     tx: Transaction, by: Principal, now: str, *, kinds: tuple[str, ...], after: Urgency | None = None, limit: int
-) -> list[PendingRequest]:
+) -> list[WaitingApproval]:
     """Return the pending requests of these kinds that a person may answer, the most urgent first."""
     where, values = _answerable(by)
     return _page(tx, by, now, f"AND {where}", values, kinds, after, limit)
@@ -93,7 +93,7 @@ def list_answerable(
 
 def list_with_others(
     tx: Transaction, by: Principal, now: str, *, kinds: tuple[str, ...], after: Urgency | None = None, limit: int
-) -> list[PendingRequest]:
+) -> list[WaitingApproval]:
     """Return a person's own pending requests that others answer, and those that need more answers than theirs."""
     where, values = _with_others(by)
     return _page(tx, by, now, f"AND {where}", values, kinds, after, limit)
@@ -113,7 +113,7 @@ def count_with_others(tx: Transaction, by: Principal, now: str, kinds: tuple[str
 
 def find_answerable(
     tx: Transaction, by: Principal, now: str, *, kinds: tuple[str, ...], approval_id: str
-) -> PendingRequest | None:
+) -> WaitingApproval | None:
     """Return one request of `list_answerable`."""
     where, values = _answerable(by)
     found = _page(tx, by, now, f"AND id = ? AND {where}", [approval_id, *values], kinds, None, 1)
@@ -122,7 +122,7 @@ def find_answerable(
 
 def find_with_others(
     tx: Transaction, by: Principal, now: str, *, kinds: tuple[str, ...], approval_id: str
-) -> PendingRequest | None:
+) -> WaitingApproval | None:
     """Return one request of `list_with_others`."""
     where, values = _with_others(by)
     found = _page(tx, by, now, f"AND id = ? AND {where}", [approval_id, *values], kinds, None, 1)
@@ -174,7 +174,7 @@ def _page(
     kinds: tuple[str, ...],
     after: Urgency | None,
     limit: int,
-) -> list[PendingRequest]:
+) -> list[WaitingApproval]:
     where, bound = _pending(by, now, kinds)
     bound += values
     if after is not None:
@@ -202,10 +202,10 @@ def _count(
     return 0 if row is None else int(row["many"])
 
 
-def _request_from_row(row: dict[str, Any]) -> PendingRequest:
+def _request_from_row(row: dict[str, Any]) -> WaitingApproval:
     binding, context = json.loads(row["binding"]), json.loads(row["context"])
     personal = row["kind"] in PERSONAL_KINDS
-    return PendingRequest(
+    return WaitingApproval(
         id=row["id"],
         kind=row["kind"],
         call=row["call"],

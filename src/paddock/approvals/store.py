@@ -29,7 +29,7 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.event import EventSink
 from paddock.core.ids import Tenant, new_id
-from paddock.manifest.risk import risk_of_effects
+from paddock.manifest.effects import risk_of_effects
 from paddock.queue import queue
 from paddock.store.database import Transaction
 

@@ -16,7 +16,7 @@ from paddock.gate.gate import Gate
 from paddock.gate.idempotency.key_verdict import validate_idempotency_key
 from paddock.host.calls.approvals import ApprovalService
 from paddock.host.identity.caller import build_call_context, local_principal
-from paddock.host.inbox.inbox import Inbox
+from paddock.host.inbox.inbox import InboxService
 from paddock.host.plugins.embedded_plugin import NO_LOG_HINT
 from paddock.host.repairs.repair_service import RepairService
 from paddock.host.services import (
@@ -51,7 +51,7 @@ class Host:
         secrets: SecretServices,
         ledger: LedgerServices,
         repairs: RepairService,
-        inbox: Inbox,
+        inbox: InboxService,
         observability: ObservabilityServices,
         gate: Gate,
         views: StoreThread,

@@ -1,4 +1,4 @@
-"""Effects: the closed list of what a callable may change, the aliases that other dialects use, and claims. Pure.
+"""Effects: the closed list of what a callable may change, aliases of other dialects, their risk, and claims. Pure.
 
 A claim is what the annotations of a tool say that it does. It is unverified: it is shown, and may only make a check
 stricter. A person may take a server's word that a tool only reads; see `plugins/tool_pinning/tool_trust.py`.
@@ -115,3 +115,35 @@ def effect_texts(effects: Iterable[str], claim: Claim, *, trusted: bool = False)
     known = [Effect(effect) for effect in effects]
     texts = [CLAIM_TEXT[claim] if effect is Effect.UNKNOWN else EFFECT_TEXT[effect] for effect in known]
     return [*texts, CLAIM_TEXT[claim]] if claim is Claim.DELETES and Effect.UNKNOWN not in known else texts
+
+
+class Risk(StrEnum):
+    """How dangerous something is, the most dangerous first."""
+
+    DANGER = "danger"  # it leaves this machine and cannot be undone
+    WARNING = "warning"  # it changes something, or may
+    NOTICE = "notice"  # it changes nothing that lasts
+
+    @property
+    def rank(self) -> int:
+        return _RANKS[self]
+
+
+_RANKS: Final = {risk: rank for rank, risk in enumerate(Risk)}
+_EFFECTS_OF_DANGER: Final = frozenset({Effect.EXTERNAL_SEND, Effect.WEBHOOK_EMIT})
+_EFFECTS_OF_NOTICE: Final = frozenset({Effect.READ_ONLY, Effect.TEMP_WRITE, Effect.PRODUCE_OUTCOME})
+LEAVING_EFFECTS: Final = frozenset({Effect.EXTERNAL_SEND, Effect.EXTERNAL_CALL, Effect.WEBHOOK_EMIT})
+"""Effects by which data leaves this machine."""
+
+
+def risk_of_effects(effects: Iterable[str]) -> Risk:
+    """Return the risk of a callable with these effects. Unknown ones, and none at all, count as a change."""
+    known = {parse_effect(effect) for effect in effects}
+    if not known.isdisjoint(_EFFECTS_OF_DANGER):
+        return Risk.DANGER
+    return Risk.NOTICE if known and known <= _EFFECTS_OF_NOTICE else Risk.WARNING
+
+
+def risk_of_rank(rank: int) -> Risk:
+    """Return the risk of a stored rank."""
+    return tuple(Risk)[rank]

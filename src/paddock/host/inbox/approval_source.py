@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from paddock.approvals import pending
 from paddock.approvals.model import ApprovalRequestKind
-from paddock.approvals.pending import PendingRequest, Urgency
+from paddock.approvals.pending import Urgency, WaitingApproval
 from paddock.core.action import Action
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import Clock
@@ -59,7 +59,7 @@ class ApprovalSource:
     async def find(self, principal: Principal, item_id: str) -> InboxItem | None:
         now, kinds = self._clock.now().isoformat(), tuple(kind for kinds in _KINDS.values() for kind in kinds)
 
-        def query(tx: Transaction) -> tuple[PendingRequest | None, bool]:
+        def query(tx: Transaction) -> tuple[WaitingApproval | None, bool]:
             answerable = pending.find_answerable(tx, principal, now, kinds=kinds, approval_id=item_id)
             return answerable or pending.find_with_others(
                 tx, principal, now, kinds=kinds, approval_id=item_id
@@ -69,7 +69,7 @@ class ApprovalSource:
         return None if request is None else approval_item(request, principal, with_others=with_others)
 
 
-def approval_item(request: PendingRequest, by: Principal, *, with_others: bool) -> InboxItem:
+def approval_item(request: WaitingApproval, by: Principal, *, with_others: bool) -> InboxItem:
     """Return a request as an item. One whose inputs are too long for a list has to be opened. Pure."""
     consent = request.kind == ApprovalRequestKind.CONSENT
     own = by.id in (request.requester, request.for_person)

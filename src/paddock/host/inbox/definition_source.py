@@ -11,7 +11,7 @@ from paddock.core.call import OPERATOR, Principal
 from paddock.core.ids import Tenant
 from paddock.host.inbox.item import InboxItem, InboxKind, hashed_item_id
 from paddock.host.inbox.source import InboxQuery, first_items
-from paddock.manifest.risk import Risk
+from paddock.manifest.effects import Risk
 from paddock.plugins.store.thread import StoreThread
 from paddock.plugins.tool_pinning.accept import quarantined_definitions
 from paddock.plugins.tool_pinning.rows import DefinitionRow

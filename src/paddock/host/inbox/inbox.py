@@ -75,7 +75,7 @@ class InboxCounts:
         return sum(self.by_kind.values())
 
 
-class Inbox:
+class InboxService:
     """Everything that needs a person.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
-from paddock.manifest.risk import Risk
+from paddock.manifest.effects import Risk
 
 _LAST: Final = "~"  # sorts after every time stamp: no deadline, or an unknown age
 _MAX_CURSOR_CHARS: Final = 2_000

@@ -12,7 +12,7 @@ from paddock.gate.idempotency.record_queries import count_in_doubt, find_waiting
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.host.inbox.item import InboxItem, InboxKind
 from paddock.host.inbox.source import InboxQuery
-from paddock.manifest.risk import Risk
+from paddock.manifest.effects import Risk
 from paddock.store.database import Database
 
 _KIND: Final = InboxKind.UNKNOWN_OUTCOME

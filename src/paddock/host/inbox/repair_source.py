@@ -12,7 +12,7 @@ from paddock.host.inbox.item import InboxChoice, InboxItem, InboxKind, hashed_it
 from paddock.host.inbox.source import InboxQuery, first_items
 from paddock.host.repairs.repair import Repair, RepairButton, RepairLink, Severity
 from paddock.host.repairs.repair_service import RepairService
-from paddock.manifest.risk import Risk
+from paddock.manifest.effects import Risk
 
 _KIND: Final = InboxKind.REPAIR
 _RISKS: Final = {

@@ -20,7 +20,7 @@ from paddock.host.identity.principal_transactions import PrincipalTransactions
 from paddock.host.identity.tenants import TenantService
 from paddock.host.inbox.approval_source import ApprovalSource
 from paddock.host.inbox.definition_source import DefinitionSource
-from paddock.host.inbox.inbox import Inbox
+from paddock.host.inbox.inbox import InboxService
 from paddock.host.inbox.outcome_source import UnknownOutcomeSource
 from paddock.host.inbox.repair_source import RepairSource
 from paddock.host.ledger.webhooks import WebhookService
@@ -83,7 +83,7 @@ def build_repairs(
 
 def build_inbox(
     database: Database, views: StoreThread, repairs: RepairService, live_events: LiveEvents, clock: Clock
-) -> Inbox:
+) -> InboxService:
     """Build the inbox. A room with something that needs a person adds its source here."""
     sources = (
         ApprovalSource(database, clock),
@@ -91,4 +91,4 @@ def build_inbox(
         DefinitionSource(views),
         RepairSource(repairs),
     )
-    return Inbox(sources, live_events)
+    return InboxService(sources, live_events)
