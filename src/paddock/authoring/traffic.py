@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias, cast
 
 from paddock.config.plugin_fields import declared_fields
 from paddock.core.clock import Clock
+from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import Manifest
 
 MASK = "•••"

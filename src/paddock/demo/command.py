@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from paddock.cli.command import command
 from paddock.cli.output.report import print_json, print_message, print_result, styled
 from paddock.core.action import Action
 from paddock.core.errors import HostError
+from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:

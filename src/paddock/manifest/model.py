@@ -6,11 +6,12 @@ Everything here is a frozen value. JSON values (schemas, defaults) are kept as t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from paddock.core.ids import PluginName
+from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.capability import Capability
 from paddock.manifest.effects import Effect
 from paddock.manifest.secret_use import SecretRecipient

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from paddock.core.lazy_dataclass import dataclass
 
 NOT_GRANTED = "net.not_granted"
 PRIVATE_ADDRESS = "net.private_address"

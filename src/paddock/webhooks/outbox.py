@@ -10,10 +10,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from paddock.core.clock import Clock
 from paddock.core.errors import Busy, PaddockError
+from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.read.entries import list_entries, read_head
 from paddock.queue import queue
 from paddock.store.database import Database, Transaction

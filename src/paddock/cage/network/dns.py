@@ -12,7 +12,8 @@ import re
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from paddock.core.lazy_dataclass import dataclass
 
 MAX_QUERY_BYTES = 512
 TTL_S = 60

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from paddock.cage.spec import NOBODY, CageSpec
+from paddock.core.lazy_dataclass import dataclass
 from paddock.net.egress import EgressGrant, parse_ip_literal
 
 LOOPBACK = "127.0.0.1"

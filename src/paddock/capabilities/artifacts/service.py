@@ -20,7 +20,6 @@ import base64
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +55,7 @@ from paddock.core.errors import CallerError, NotFound
 from paddock.core.events.contracts import PluginArtifactCreated
 from paddock.core.events.event import EventSink
 from paddock.core.ids import Tenant
+from paddock.core.lazy_dataclass import dataclass
 from paddock.store.database import Database, Transaction
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import apsw
+
+from paddock.core.lazy_dataclass import dataclass
 
 MAX_SQL_CHARS = 100_000
 MAX_PARAMS = 5_000

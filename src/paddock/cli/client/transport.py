@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeVar
+
+from paddock.core.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, cast
 
+from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.names import slug
 from paddock.manifest.syntax.fields import Fields
 
