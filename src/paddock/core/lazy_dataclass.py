@@ -149,12 +149,12 @@ def _refusals(cls: type[Any], names: frozenset[str]) -> tuple[Callable[..., None
     def refuse_assignment(self: Any, name: str, value: Any) -> None:
         if type(self) is cls or name in names:
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-        super(cls, self).__setattr__(name, value)
+        _object_setattr(self, name, value)
 
     def refuse_deletion(self: Any, name: str) -> None:
         if type(self) is cls or name in names:
             raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-        super(cls, self).__delattr__(name)
+        object.__delattr__(self, name)
 
     return refuse_assignment, refuse_deletion
 
