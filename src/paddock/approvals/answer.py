@@ -7,7 +7,7 @@ covers, in the same transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from paddock.approvals import standing_approval, store
@@ -28,7 +28,6 @@ from paddock.core.call import Principal
 from paddock.core.canonical import hash_of
 from paddock.core.errors import CallerError, Conflict, Denied
 from paddock.core.events.approvals import ApprovalAnswered, StandingApprovalGiven, StandingApprovalRevoked
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 
 MAX_COMMENT_CHARS: Final = 2_000  # longer comments are truncated

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from paddock.approvals import store
 from paddock.approvals.consume import end_request
 from paddock.approvals.model import OPEN_STATES, ApprovalState
 from paddock.approvals.store import ApprovalTransaction
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.erase import erase, mentions_principal, principal_aliases
 from paddock.principals.consents import delete_revoked_consents
 from paddock.store.database import Row

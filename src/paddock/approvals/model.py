@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from paddock.core.canonical import canonical_bytes
-from paddock.core.lazy_dataclass import dataclass
 
 _HASH_DOMAIN = b"paddock.approval.v1\0"
 

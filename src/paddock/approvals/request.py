@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paddock.approvals import consume, store
@@ -15,7 +15,6 @@ from paddock.core.action import Action
 from paddock.core.canonical import hash_of
 from paddock.core.errors import Busy
 from paddock.core.events.approvals import ApprovalRequested
-from paddock.core.lazy_dataclass import dataclass
 from paddock.store.database import Transaction
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from paddock.approvals.model import ApprovedAction
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound
-from paddock.core.lazy_dataclass import dataclass
 from paddock.store.database import Transaction
 
 _COLUMNS = (

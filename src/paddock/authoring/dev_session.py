@@ -13,13 +13,13 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock.authoring.file_watcher import FileStamps, watch_changes
 from paddock.authoring.traffic import DevEventReporter
 from paddock.core.error_formats import error_to_json
 from paddock.core.errors import CallerError, NeedsConsent, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.dev.dev_host import DevHost, LoadedPlugin
 from paddock.host.dev.snapshot import SourceSnapshot
 from paddock.manifest.capability import Capability

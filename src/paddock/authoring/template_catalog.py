@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 
 from paddock.core.errors import CallerError
-from paddock.core.lazy_dataclass import dataclass
 
 KINDS = ("plugin", "tool", "operator", "agent", "adapter", "shu", "mcp")
 LANGUAGES = ("python", "typescript", "shell")

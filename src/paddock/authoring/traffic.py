@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
 from paddock.config.plugin_fields import declared_fields
 from paddock.core.clock import Clock
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import Manifest
 
 MASK = "•••"

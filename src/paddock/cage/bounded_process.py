@@ -18,11 +18,11 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Literal, TypeAlias
 
 from paddock.cage.spec import NOBODY
-from paddock.core.lazy_dataclass import dataclass
 
 StopReason: TypeAlias = Literal["", "timeout", "output"]
 """Which limit a program exceeded; empty if it ended by itself."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from paddock.cage.spec import CageSpec
-from paddock.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.cage.bounded_process import BoundedRun, ProcessLimits, run_bounded
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.linux import is_descriptor_exhaustion, is_host_root
-from paddock.core.lazy_dataclass import dataclass
 
 MIN_BWRAP_VERSION = (0, 8)
 _INSTALL = "sudo apt install bubblewrap"

@@ -7,10 +7,9 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.net.egress import EgressGrant
 
 MIB = 1024 * 1024

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from paddock.capabilities.methods import CapabilityMethod
 from paddock.capabilities.request import CapabilityRequest
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.effects import Effect
 from paddock.policy.decision import Decision
 from paddock.policy.engine import Policy, PolicySource

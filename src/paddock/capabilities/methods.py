@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock.core.errors import NotFound
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, HostService, StorageAccess
 from paddock.manifest.model import Dialect, Manifest

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from paddock.capabilities.request import CapabilityRequest
@@ -19,7 +20,6 @@ from paddock.core.events.capabilities import PluginAsked, PluginCapabilityDenied
 from paddock.core.events.event import EventSink
 from paddock.core.events.plugin_runtime import PluginStorageDenied
 from paddock.core.ids import PluginName, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.rate import RateWindow
 from paddock.policy.decision import Allow, Decision, Deny
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from paddock.capabilities.pipes.channel import PipeChannel
 from paddock.core.call import CallContext
 from paddock.core.ids import CallId, PluginName, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.capability import Capability
 from paddock.manifest.model import Manifest
 from paddock.net.http_client import HttpOrigin

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
 import click
-
-from paddock.core.lazy_dataclass import dataclass
 
 
 class PaddockCommand(click.Command):

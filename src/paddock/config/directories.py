@@ -11,11 +11,11 @@ import pwd
 import shlex
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from paddock.core.errors import OperatorError, Unreachable
-from paddock.core.lazy_dataclass import dataclass
 
 
 @lru_cache(maxsize=64)  # the lookup takes as long as the rest of a small request

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paddock.config.setting_spec import SettingKind, Tightening, setting
 from paddock.config.validators import (
     check_directory,
@@ -11,7 +13,6 @@ from paddock.config.validators import (
     check_uri,
     check_web_address,
 )
-from paddock.core.lazy_dataclass import dataclass
 from paddock.net.anchor_address import check_anchor_addresses
 
 

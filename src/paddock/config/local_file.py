@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, cast
 from paddock.config.toml_file import parse_toml, read_toml, refuse_unsafe_file
 from paddock.config.variables import substitute
 from paddock.core.errors import Conflict, HostError, Invalid, OperatorError, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.secret import Secret
 from paddock.store.filesystem import replace_private_file

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from paddock.config.setting_spec import SettingKind, setting
 from paddock.config.validators import check_web_address
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 
 _LOOPBACK = re.compile(r"http://(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?(/|$)")

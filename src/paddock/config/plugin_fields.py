@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock.config.variables import SECRET_PREFIX, is_reference
 from paddock.core.errors import Invalid, NotFound, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.schema.compile import CompiledSchema, compile_schema, join_path
 from paddock.manifest.dialects.credential_patterns import is_secret_name

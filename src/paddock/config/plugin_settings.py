@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paddock.config.setting_spec import SettingKind, Tightening, setting
 from paddock.config.validators import check_host_names
-from paddock.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

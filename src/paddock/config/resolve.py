@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, cast
@@ -18,7 +19,6 @@ from paddock.config.toml_file import TomlFile, key_lines
 from paddock.config.value_parser import InvalidSettingValue, format_setting, parse_setting
 from paddock.config.variables import has_reference, substitute
 from paddock.core.errors import Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 
 _BY_VARIABLE = {name: row for row in SETTINGS.values() for name in (row.environment, *row.variables)}

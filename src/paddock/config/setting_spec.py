@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
-
-from paddock.core.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -35,7 +35,6 @@ from paddock.config.plugin_settings import (
 )
 from paddock.config.setting_spec import SettingSpec
 from paddock.config.web_settings import ConsoleSettings, GatewaySettings, HttpSettings
-from paddock.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,13 @@ import shlex
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from paddock.config.directories import wrong_owner_hint
 from paddock.core.errors import Invalid, OperatorError, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import MAX_PATH_CHARS, printable
 
 MAX_TOML_BYTES = 1 << 20

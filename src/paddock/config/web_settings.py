@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from paddock.config.setting_spec import SettingKind, Tightening, setting
 from paddock.config.validators import check_address, check_web_address
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 
 OFF = "off"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.responses import HTMLResponse, Response
@@ -9,7 +10,6 @@ from starlette.types import Scope
 
 from paddock.console.page import CSP, CSP_WITHOUT_SCRIPTS, frame_values
 from paddock.console.templates import render
-from paddock.core.lazy_dataclass import dataclass
 from paddock.web.security.authenticate import Caller
 
 

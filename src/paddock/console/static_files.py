@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.errors import NotFound
-from paddock.core.lazy_dataclass import dataclass
 from paddock.web.request_headers import request_headers
 
 STATIC_PREFIX: Final = "/static"

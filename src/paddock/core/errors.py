@@ -26,12 +26,12 @@ What an error looks like to the outside (exit code, JSON-RPC, HTTP, MCP, …) is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
 from paddock.core.action import Action, ActionJson, with_sentence
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema_annotations import NonNegativeInt
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from paddock.core.lazy_dataclass import dataclass
 
 _MINUTE_S = 60.0
 

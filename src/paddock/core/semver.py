@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import total_ordering
 
 from paddock.core.errors import OperatorError
-from paddock.core.lazy_dataclass import dataclass
 
 MAX_VERSION_CHARS = 256
 MAX_NUMBER = 2**53 - 1

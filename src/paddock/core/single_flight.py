@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
-
-from paddock.core.lazy_dataclass import dataclass
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")

@@ -5,7 +5,7 @@ A command without a daemon uses the API alone, in its own process, and must not 
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ from starlette.types import Scope
 from paddock.api.routes import api_routes
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.host import Host
 from paddock.web.app import Shutdown, WebApp
 from paddock.web.daemon_address import find_console

@@ -5,10 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 
 _API_PREFIX = "/api/v1"

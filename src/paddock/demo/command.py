@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from paddock.cli.command import command
 from paddock.cli.output.report import print_json, print_message, print_result, styled
 from paddock.core.action import Action
 from paddock.core.errors import HostError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:

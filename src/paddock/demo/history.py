@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Final
 
 from paddock.cli.client.api_client import ApiClient, path_segment
 from paddock.core.errors import PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.demo.api_client import ApiKeyClient, DemoCallResponse
 from paddock.demo.home import change_example_server
 

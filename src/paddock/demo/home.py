@@ -7,11 +7,11 @@ import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from paddock.core.errors import Invalid, NotFound
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 
 EXCLUDED_EXAMPLE: Final = "greeter"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any, Final
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.demo.api_client import ApiKeyClient
 
 SIMULATED_USER_NAME: Final = "robin"

@@ -6,6 +6,7 @@ Calls that only read come thousands a second, so a decision about them is usuall
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from paddock.core.action import Action
@@ -13,7 +14,6 @@ from paddock.core.call import CallContext, PolicySnapshot, Principal
 from paddock.core.clock import Clock
 from paddock.core.errors import Denied, PaddockError
 from paddock.core.ids import CallId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.single_flight import SharedRuns
 from paddock.gate.catalogue.call_target import CallTarget

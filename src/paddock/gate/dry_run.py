@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypedDict, cast
 
 from paddock.core.call import CallContext
@@ -11,7 +11,6 @@ from paddock.core.canonical import hash_of
 from paddock.core.errors import CallerError, Invalid, MistakeJson, Problem
 from paddock.core.events.calls import CallDryRun
 from paddock.core.ids import CallId, new_id
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.scopes import require_scopes
 from paddock.gate.authorization import denied_error
 from paddock.gate.catalogue.call_target import CallTarget

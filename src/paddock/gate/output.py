@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from paddock.capabilities.artifacts.access import ArtifactAccess
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.authorization import ProposalChecker, denied_error
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.invocation import Invocation

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.authorization import Authorizer
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.catalogue.catalogue import Catalogue

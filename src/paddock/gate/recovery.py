@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeAlias, cast
@@ -22,7 +22,6 @@ from paddock.core.errors import PaddockError, PluginError
 from paddock.core.events.calls import EffectInProgress, EffectResolved
 from paddock.core.events.event import EventSink
 from paddock.core.ids import CallId, PluginName, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.tasks import run_to_completion
 from paddock.gate.authorization import policy_snapshot
 from paddock.gate.catalogue.call_target import CallTarget

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.credential_paths import credentials_at, runs_outside
 from paddock.manifest.network import InvalidCapability, NetworkAccess, NoNetwork, parse_network
 from paddock.manifest.secret_use import SecretUse, parse_secret_use

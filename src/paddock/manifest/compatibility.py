@@ -7,10 +7,10 @@ what it relied on. A difference that cannot be judged from the schemas counts as
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema.compile import check_schema, join_path
 from paddock.core.schema.traversal import ReferenceResolver
 from paddock.core.semver import Version

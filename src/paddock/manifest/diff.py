@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, cast
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.semver import Version
 from paddock.manifest.capability import Capability, NoNetwork, covers, describe_capability, missing_capabilities

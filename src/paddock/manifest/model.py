@@ -6,12 +6,11 @@ Everything here is a frozen value. JSON values (schemas, defaults) are kept as t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from paddock.core.ids import PluginName
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.capability import Capability
 from paddock.manifest.effects import Effect
 from paddock.manifest.secret_use import SecretRecipient

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-
-from paddock.core.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 _HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.capability import NetworkAccess
 from paddock.manifest.model import CommandRuntime, Manifest

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.dialects.mcp_user_config import ImportedServer
 from paddock.manifest.model import Manifest
 

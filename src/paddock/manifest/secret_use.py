@@ -10,8 +10,8 @@ a header could be read back later without the secret.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import is_valid_secret_name
 from paddock.manifest.network import InvalidCapability, NetworkAccess, parse_network
 

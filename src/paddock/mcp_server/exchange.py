@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import orjson
@@ -10,7 +11,6 @@ import orjson
 from paddock.core.call import CallContext
 from paddock.core.elicitation import AskCaller, Question, QuestionAnswer
 from paddock.core.ids import OperatorId, PrincipalId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.mcp_server.revisions import LOG_LEVELS, NO_ELICITATION, ElicitationModes, ProtocolRevision
 from paddock.rpc.message import MessageId
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, cast
-
-from paddock.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ rfc3161+https://example.org/tsr             a time stamping authority
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 
 AnchorKind: TypeAlias = Literal["file", "webhook", "git", "rfc3161"]

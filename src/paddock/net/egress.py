@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-
-from paddock.core.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 NOT_GRANTED = "net.not_granted"
 PRIVATE_ADDRESS = "net.private_address"

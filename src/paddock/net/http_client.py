@@ -12,14 +12,13 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httptools
-
-from paddock.core.lazy_dataclass import dataclass
 
 CONNECT_TIMEOUT_S: Final = 30.0
 MAX_HEAD_BYTES: Final = 64 * 1024

@@ -12,10 +12,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from paddock.core.errors import CallerError, Denied
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, NetworkAccess
 from paddock.net.egress import EgressGrant, EgressPolicy

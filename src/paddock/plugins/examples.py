@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from paddock.core.errors import PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.read import FILE_NAMES, read_package
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from paddock.core.errors import Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.policy.decision import APPROVAL_KINDS, DEFAULT_APPROVERS, REMEMBER_LIMITS, ApprovalKind, RememberLimit
 from paddock.policy.rule_source import RuleSource, rule_problem
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from paddock.config.toml_file import parse_toml
 from paddock.core.errors import Invalid, NotFound, OperatorError, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema.compile import compile_trusted
 from paddock.manifest.capability import InvalidCapability, parse_capability
 from paddock.manifest.syntax.document import ParsedDocument

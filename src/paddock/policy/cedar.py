@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, cast
 
 import orjson
-
-from paddock.core.lazy_dataclass import dataclass
 
 _SYNTAX_TREE_MODULE = "cedarpy.pst"
 

@@ -5,9 +5,8 @@ Pure, immutable values. A decision is recorded with the version of the rules tha
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
-
-from paddock.core.lazy_dataclass import dataclass
 
 DecisionWord: TypeAlias = Literal["allow", "deny", "ask"]
 ApprovalKind: TypeAlias = Literal["confirmation", "consent", "action", "gate"]

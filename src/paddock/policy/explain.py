@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
 
 from paddock.core.action import Action, ActionJson, ActionKind
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.policy.decision import Allow, Ask, Decision, DecisionWord, Deny
 from paddock.policy.engine import Policy

@@ -7,10 +7,10 @@ every rule, which is what makes decisions cacheable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from paddock.core.call import Principal, PrincipalKind
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import Manifest, PluginKind
 
 PrincipalType: TypeAlias = Literal["User", "ApiKey", "Agent", "Adapter", "Plugin"]

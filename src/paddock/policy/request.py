@@ -7,9 +7,9 @@ same.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.policy.principal import PolicyPrincipal, entity_reference
 from paddock.policy.target import CallableTarget, CapabilityTarget, PolicyTarget
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from paddock.core.errors import Problem
-from paddock.core.lazy_dataclass import dataclass
 
 # A comment, a string, the end of a rule, or anything else that is not white space.
 _TOKEN = re.compile(r'//[^\n]*|"(?:\\.|[^"\\])*"?|;|[^\s";/]+|/', re.DOTALL)

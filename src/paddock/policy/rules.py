@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypedDict, cast
 
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema_annotations import NonNegativeInt
 from paddock.policy.annotations import (
     DEFAULT_REQUIREMENT,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.capability import HOST_FAMILIES
 from paddock.manifest.definition_flags import DefinitionFlag
 from paddock.manifest.effects import Effect

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.capability import (
     Capability,
     Execute,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.policy.annotations import ApprovalRequirement
 from paddock.policy.rules import Rule, RuleSet, rules_version
 from paddock.policy.schema import Vocabulary

@@ -11,6 +11,7 @@ import json
 import re
 from base64 import b32encode
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -20,7 +21,6 @@ from paddock.core.clock import Random
 from paddock.core.errors import Conflict, Denied, NotFound, OperatorError
 from paddock.core.events.principals import ApiKeyCreated, ApiKeyRevoked
 from paddock.core.ids import PrincipalId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.secret import Secret
 from paddock.principals.name_rules import validate_names

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from paddock.core.action import Action
 from paddock.core.errors import NotFound
 from paddock.core.events.principals import ConsentGiven, ConsentRevoked
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.names import full_name
 from paddock.store.audited_transaction import AuditedTransaction

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.principals import GroupChanged
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.principals.name_rules import validate_name
 from paddock.principals.people import require_person

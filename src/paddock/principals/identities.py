@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from paddock.core.action import Action
 from paddock.core.call import Principal
 from paddock.core.errors import Conflict, Denied, NotFound
 from paddock.core.events.principals import IdentityLinked
 from paddock.core.ids import PrincipalId
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.principals.api_keys import EXPLICIT_ROLES
 from paddock.principals.groups import add_group, change_member, list_groups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from paddock.core.action import Action
@@ -9,7 +10,6 @@ from paddock.core.clock import Random
 from paddock.core.errors import Denied
 from paddock.core.events.principals import LoginLinkMade, LoginLinkRefused
 from paddock.core.ids import PrincipalId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 from paddock.principals.sessions import hash_token, new_token, session_subject
 from paddock.store.audited_transaction import AuditedTransaction

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from paddock.core.action import Action
@@ -11,7 +11,6 @@ from paddock.core.call import OPERATOR
 from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.principals import PersonAdded, PersonChanged
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.principals.name_rules import validate_display_name, validate_name, validate_names
 from paddock.principals.tenants import require_tenant

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b32encode
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from paddock.core.action import Action
@@ -16,7 +17,6 @@ from paddock.core.clock import Random
 from paddock.core.errors import Denied, NotFound, OperatorError
 from paddock.core.events.principals import SessionEnded, SessionOpened
 from paddock.core.ids import PrincipalId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.secret import Secret
 from paddock.principals.principal_name import resolve_principal

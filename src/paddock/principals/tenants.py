@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paddock.core.action import Action, ActionKind
 from paddock.core.errors import Conflict, NotFound, OperatorError
 from paddock.core.events.principals import TenantCreated, TenantRemoved
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.principals.name_rules import validate_name
 from paddock.store.audited_transaction import AuditedTransaction

@@ -11,6 +11,7 @@ and nothing done in the name of the old holder is accepted.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -18,7 +19,6 @@ import orjson
 
 from paddock.core.errors import Busy, CallerError, HostError
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.queue import leases
 from paddock.queue.leases import NodeRun
 from paddock.store.transaction import Row, Transaction

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 from paddock.core.clock import Random
-from paddock.core.lazy_dataclass import dataclass
 
 FIRST_RETRY_DELAY_S = 1.0
 MAX_RETRY_DELAY_S = 900.0

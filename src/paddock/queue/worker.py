@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 
 from paddock.core.clock import Clock, Random
@@ -19,7 +19,6 @@ from paddock.core.errors import PaddockError
 from paddock.core.events.event import EventSink
 from paddock.core.events.system import QueueGivenUp
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.queue import queue
 from paddock.queue.node import Node
 from paddock.queue.queue import Job, saturated_claimants

@@ -16,12 +16,12 @@ What we write is plain JSON only: dates, dataclasses and subclasses of `str` and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, Literal, TypeGuard
 
 import orjson
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema.json_value import MAX_DEPTH
 from paddock.rpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, NO_EFFECT, RpcError, error_member
 

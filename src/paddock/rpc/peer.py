@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
 from paddock.core.errors import PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RESOURCE_BUSY, PeerLost, RpcError, to_rpc_error
 from paddock.rpc.message import (
     MalformedMessage,

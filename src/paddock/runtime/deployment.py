@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from paddock.cage.spec import CageSpec
 from paddock.core.action import Action
 from paddock.core.ids import Digest, PluginName, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.capability import Capability, StorageAccess
 from paddock.manifest.model import Manifest
 from paddock.runtime.lifecycle import PluginState

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from paddock.cage.spec import MIB, ProcessExit
 from paddock.core.action import Action
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.command import environment_program
 from paddock.manifest.credential_paths import credentials_at

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from paddock.cage.spec import ProcessExit
 from paddock.core.errors import Invalid, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.runtime.diagnosis import Diagnosis
 
 EXIT_GRACE_S = 2.0  # for a process that closed its output, before it is considered stuck

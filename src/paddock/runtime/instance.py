@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from paddock.core.clock import Clock, Random
@@ -11,7 +12,6 @@ from paddock.core.errors import Unavailable
 from paddock.core.events.event import EventSink
 from paddock.core.events.plugin_runtime import PluginFailed
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.runtime.calls import CallPlan
 from paddock.runtime.deployment import Deployment, LastFailure, PluginStatus, PrepareStart
 from paddock.runtime.diagnosis import Diagnosis

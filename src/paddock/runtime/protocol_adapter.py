@@ -7,14 +7,13 @@ timeouts and waiting callers belong to the connection.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from paddock.capabilities.request import EarlyAnswer
 from paddock.core.call import CallContext
 from paddock.core.elicitation import Question, QuestionAnswer
 from paddock.core.events.event import Event
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import CallableSpec
 from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.runtime.calls import InFlightCalls

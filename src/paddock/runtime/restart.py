@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import Dialect
 
 FAILURE_WINDOW_S = 600.0  # MAX_FAILURES within it exhaust the budget; this long in good health resets it

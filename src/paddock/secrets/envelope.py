@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from paddock.core.action import Action
 from paddock.core.clock import Random
 from paddock.core.errors import HostError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 
 KEY_BYTES = 32

@@ -11,13 +11,13 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 from paddock.core.clock import Random
 from paddock.core.errors import OperatorError, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 from paddock.secrets.envelope import KEY_BYTES, KEY_ID, WrappingKey
 from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, create_private_file, sync_directory

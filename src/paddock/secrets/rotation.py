@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
 from paddock.core.clock import Random
 from paddock.core.errors import Busy, HostError, OperatorError
 from paddock.core.events.secrets import SecretRotated
-from paddock.core.lazy_dataclass import dataclass
 from paddock.secrets.envelope import SecretVersion, WrappingKey, rewrap
 from paddock.secrets.key_stores import WrappingKeyRecord
 from paddock.secrets.rows import (

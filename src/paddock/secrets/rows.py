@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from paddock.core.action import Action
 from paddock.core.clock import Random
 from paddock.core.errors import NotFound, OperatorError
 from paddock.core.events.secrets import SecretRemoved, SecretSet
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.secret import SECRET_NAME_RULE, Secret, is_valid_secret_name
 from paddock.secrets.envelope import Envelope, SecretVersion, WrappingKey, seal

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from paddock.core.clock import Random
 from paddock.core.errors import HostError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 from paddock.manifest.model import Manifest
 from paddock.secrets.envelope import WrappingKey, unseal

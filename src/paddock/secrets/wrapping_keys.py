@@ -7,13 +7,12 @@ import stat
 from collections.abc import Callable, Generator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from paddock.core.clock import Random
 from paddock.core.errors import HostError, OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 from paddock.secrets.envelope import WrappingKey
 from paddock.secrets.key_stores import (

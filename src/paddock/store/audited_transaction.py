@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paddock.core.events.event import EventSink
 from paddock.core.ids import PrincipalId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.store.transaction import Transaction
 
 

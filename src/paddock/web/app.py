@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 
 import orjson
@@ -17,7 +17,6 @@ from paddock.core.clock import Clock, Random
 from paddock.core.error_formats import problem_details
 from paddock.core.errors import PaddockError
 from paddock.core.ids import new_id
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.host import Host
 from paddock.web.routing.errors import ErrorMiddleware, ErrorPage
 from paddock.web.routing.route import API_PREFIX, PUBLIC

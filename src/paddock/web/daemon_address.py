@@ -6,13 +6,13 @@ import os
 import pwd
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.config.directories import Directories
 from paddock.config.web_settings import OFF, HttpSettings
 from paddock.core.action import Action
 from paddock.core.errors import Unreachable
-from paddock.core.lazy_dataclass import dataclass
 
 MAX_SOCKET_PATH_BYTES = 107  # `sun_path` without the closing NUL
 

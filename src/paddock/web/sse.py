@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import anyio
 import orjson
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
-
-from paddock.core.lazy_dataclass import dataclass
 
 HEARTBEAT_S = 15.0  # silence after which a keep-alive comment is sent
 REVALIDATE_INTERVAL_S = 2.0  # how often a stream's caller is authenticated again

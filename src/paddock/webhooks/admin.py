@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
@@ -10,7 +11,6 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import HostError, OperatorError, PaddockError, Problem
 from paddock.core.events.webhooks import WebhookChanged
 from paddock.core.ids import Tenant, new_id
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 from paddock.secrets.envelope import WrappingKey
 from paddock.secrets.rows import set_secret

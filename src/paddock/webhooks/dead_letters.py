@@ -5,11 +5,11 @@ Only the ledger position is stored; a retry builds the event from the entry agai
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 from paddock.core.action import Action
 from paddock.core.errors import NotFound
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.ledger.entry import LedgerEntry
 from paddock.store.database import Row, Transaction

@@ -8,12 +8,12 @@ and another takes over if it is killed. An event that was in flight then is sent
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError
 from paddock.core.events.webhooks import WebhookGaveUp
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.read.entries import list_entries

@@ -10,11 +10,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from paddock.core.clock import Clock
 from paddock.core.errors import Busy, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.read.entries import list_entries, read_head
 from paddock.queue import queue
 from paddock.store.database import Database, Transaction

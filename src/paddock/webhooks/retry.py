@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
 
 from paddock.core.clock import Random
-from paddock.core.lazy_dataclass import dataclass
 from paddock.queue.schedule import RescheduleAt, RetryPolicy, add_jitter, backoff_delay
 
 HTTP_GONE = 410

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 import orjson
@@ -11,7 +12,6 @@ from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.event import EventSink
 from paddock.core.events.webhooks import WebhookAdded, WebhookChanged, WebhookRemoved
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.ledger.read.entries import read_head

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, cast
 
@@ -11,7 +11,6 @@ from paddock.authoring.example_values import generate_examples
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Invalid, NotFound, PaddockError, Problem, TimedOut
 from paddock.core.ids import AgentPath, PrincipalId, ProjectId, RequestId, SessionId
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.schema.compile import compile_schema
 from paddock.host.learn.trial_run import TrialRun

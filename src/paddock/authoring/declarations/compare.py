@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock.authoring.declarations.description import DescribedCallable, ProgramDescription
 from paddock.core.errors import Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest, Schema
 from paddock.manifest.syntax.yaml_editor import EntryChange

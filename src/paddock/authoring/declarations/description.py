@@ -6,10 +6,10 @@ It comes from the plugin's own process, so nothing in it is trusted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock.core.errors import PluginError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.schema.json_value import is_deeper_than
 

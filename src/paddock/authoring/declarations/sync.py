@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +14,6 @@ from paddock.authoring.declarations.compare import Comparison, compare_declarati
 from paddock.authoring.declarations.describe import describe_program, may_describe_itself
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, OperatorError, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import Manifest
 from paddock.manifest.read import read_package
 from paddock.manifest.syntax.yaml_editor import EntryChange, edit_manifest

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
-
-from paddock.core.lazy_dataclass import dataclass
 
 RESOURCES = ("memory", "pids", "cpu")
 V1, V2 = "cgroup v1", "cgroup v2"

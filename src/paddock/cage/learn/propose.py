@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from paddock.cage.learn.proposal import Learned
 from paddock.cage.observe.observation import FileAttempt, Observations
@@ -16,7 +17,6 @@ from paddock.cage.plan.mount_layout import CAGE_OWNED, NEVER_MOUNTED, is_below, 
 from paddock.cage.plan.named_places import NamedPlaces
 from paddock.cage.plan.programs import PROGRAM_SUFFIXES, find_program, resolve_links
 from paddock.cage.spec import CageSpec, StandIn
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.capability import (
     Capability,

@@ -12,8 +12,7 @@ import re
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
-
-from paddock.core.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 MAX_QUERY_BYTES = 512
 TTL_S = 60

@@ -17,13 +17,12 @@ import signal
 import socket
 import struct
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from paddock.cage.linux import NO_DESCRIPTORS_CODE, RAISE_NOFILE_HINT, enter_namespace, is_descriptor_exhaustion
 from paddock.cage.network.netlink import add_local_route, redirect_tcp
 from paddock.cage.plan.network_plan import DNS_ADDRESS, DNS_PORT, LOOPBACK, NetworkPlan
-from paddock.core.lazy_dataclass import dataclass
 
 LOOPBACK6 = "::1"
 

@@ -6,12 +6,11 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import anyio
 
 from paddock.cage.network.splice import PipePool, RelayIdle, SpliceRelay
-from paddock.core.lazy_dataclass import dataclass
 from paddock.net.dial import DialFailed, OutboundNetwork, dial
 from paddock.net.egress import Destination, EgressPolicy
 

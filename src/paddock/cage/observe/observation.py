@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
-
-from paddock.core.lazy_dataclass import dataclass
 
 FileUse: TypeAlias = Literal["look", "read", "write", "execute"]
 

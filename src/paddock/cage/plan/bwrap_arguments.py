@@ -10,6 +10,7 @@ import marshal
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from paddock.cage.confine.init_config import build_init_config
 from paddock.cage.confine.seccomp import seccomp_program
 from paddock.cage.plan.network_plan import HOST_NAME, etc_files_for
 from paddock.cage.spec import NOBODY, BindMount, CageSpec, ResourceLimits
-from paddock.core.lazy_dataclass import dataclass
 
 INIT_PATH = "/.cage/trampoline.py"
 # Imported and not run as a script, so that its compiled form is used where one fits. The plugin may have a module of

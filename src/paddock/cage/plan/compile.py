@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.cage.errors import CageUnavailable
@@ -36,7 +36,6 @@ from paddock.cage.plan.runtime_files import COMMON_PATHS, TLS_PATHS, library_tre
 from paddock.cage.plan.throwaway_places import find_lost_paths
 from paddock.cage.spec import SDK_PATH, WORKER_SCRIPT, BindMount, CageSpec, Learning, PythonScript, ResourceLimits
 from paddock.core.errors import Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.capability import Capability, Execute, FileAccess, HostService, NetworkAccess
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.net.egress import EgressGrant

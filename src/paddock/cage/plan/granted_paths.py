@@ -11,12 +11,12 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.plan.mount_layout import NEVER_MOUNTED, is_below
 from paddock.cage.plan.programs import resolve_links
 from paddock.core.errors import Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, Execute, FileAccess, PathRoot
 

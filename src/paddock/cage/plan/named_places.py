@@ -9,11 +9,11 @@ import posixpath
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
 from paddock.cage.plan.mount_layout import is_below
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.capability import Capability, Execute, FileAccess
 from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime
 from paddock.manifest.network import NetworkAccess

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from paddock.cage.spec import NOBODY, CageSpec
-from paddock.core.lazy_dataclass import dataclass
 from paddock.net.egress import EgressGrant, parse_ip_literal
 
 LOOPBACK = "127.0.0.1"

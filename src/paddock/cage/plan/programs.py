@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import posixpath
 import re
+from dataclasses import dataclass
 
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.spec import SymbolicLink
-from paddock.core.lazy_dataclass import dataclass
 
 PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"  # the directories of programs for every user of the host
 # Of files with a program's text, which the program itself does not change.

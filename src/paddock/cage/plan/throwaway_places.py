@@ -10,13 +10,13 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.plan.mount_layout import is_below
 from paddock.cage.plan.named_places import SettingText, nested_strings, setting_texts
 from paddock.cage.plan.programs import resolve_links
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.model import Manifest
 

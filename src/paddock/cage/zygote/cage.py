@@ -11,7 +11,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paddock.cage.bwrap.launcher import BwrapLauncher
@@ -22,7 +22,6 @@ from paddock.cage.plan.network_plan import etc_file_contents, etc_files_for, pla
 from paddock.cage.spec import CageSpec
 from paddock.cage.zygote import program
 from paddock.cage.zygote.zygote import ZygoteCopy
-from paddock.core.lazy_dataclass import dataclass
 
 _EXIT_SETUP_FAILED = 125
 

@@ -11,7 +11,7 @@ import contextlib
 import os
 import time
 from collections import deque
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from paddock.cage.bwrap.launcher import BwrapLauncher
@@ -21,7 +21,6 @@ from paddock.cage.spec import WORKER_SCRIPT, CageSpec
 from paddock.cage.zygote.cage import ForkRecipe, ZygoteCage
 from paddock.cage.zygote.warm_start import WarmStart, ZygoteKey, add_plugin_trees, plan_warm_start, shadows_library
 from paddock.cage.zygote.zygote import Zygote, ZygoteCopy, start_zygote
-from paddock.core.lazy_dataclass import dataclass
 
 MAX_ZYGOTES = 4
 MAX_CONSECUTIVE_FAILURES = 2

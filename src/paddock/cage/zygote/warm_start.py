@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from paddock.cage.spec import BindMount, CageSpec, ResourceLimits
 from paddock.cage.zygote.namespaces import ZYGOTE_FILES
-from paddock.core.lazy_dataclass import dataclass
 
 # Plugins with the same key can come from the same zygote.
 ZygoteKey: TypeAlias = tuple[object, ...]

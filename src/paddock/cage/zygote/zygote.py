@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.cage.bwrap.launcher import BwrapCage, BwrapLauncher
@@ -13,7 +14,6 @@ from paddock.cage.spec import CageSpec
 from paddock.cage.zygote.namespaces import ZYGOTE_FILES
 from paddock.cage.zygote.program import MAX_MESSAGE_BYTES, RequestDescriptors, SpareDescriptors
 from paddock.cage.zygote.warm_start import ZYGOTE_PROGRAM
-from paddock.core.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from paddock.core.errors import CallerError, NotFound
-from paddock.core.lazy_dataclass import dataclass
 from paddock.store.database import Row, Transaction
 
 MIB = 1 << 20

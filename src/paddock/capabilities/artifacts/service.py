@@ -20,6 +20,7 @@ import base64
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,6 @@ from paddock.core.errors import CallerError, NotFound
 from paddock.core.events.contracts import PluginArtifactCreated
 from paddock.core.events.event import EventSink
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.store.database import Database, Transaction
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 
 import anyio
@@ -12,7 +13,6 @@ import anyio
 from paddock.capabilities.http.headers import Headers, wire_headers
 from paddock.capabilities.http.hop import FetchHop, FetchReply
 from paddock.core.errors import Denied, Unreachable
-from paddock.core.lazy_dataclass import dataclass
 from paddock.net.dial import DialFailed, OutboundNetwork, dial
 from paddock.net.egress import NOT_GRANTED, Destination
 from paddock.net.http_client import HttpClient, HttpConnectionLost, HttpOrigin, ResponseTooLarge

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeAlias, cast
 
@@ -10,7 +11,6 @@ from paddock import __version__
 from paddock.capabilities.methods import SAFE_HTTP_METHODS
 from paddock.capabilities.params import invalid_param
 from paddock.core.errors import CallerError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.net.http_client import check_headers
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from urllib.parse import urljoin
 
 from paddock.capabilities.http.headers import Headers, cross_origin_headers, without_content
 from paddock.capabilities.methods import SAFE_HTTP_METHODS
 from paddock.core.errors import CallerError, Unreachable
-from paddock.core.lazy_dataclass import dataclass
 from paddock.net.web_url import WebTarget, parse_web_url
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 import orjson
@@ -13,7 +14,6 @@ from paddock.capabilities.http.hop import FetchHop
 from paddock.capabilities.http.secret_headers import SecretHeader, split_secret_headers
 from paddock.capabilities.methods import SAFE_HTTP_METHODS, http_method
 from paddock.capabilities.params import invalid_param, number_param, text_param
-from paddock.core.lazy_dataclass import dataclass
 from paddock.net.web_url import MAX_URL_CHARS, parse_web_url
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")

@@ -9,6 +9,7 @@ its response, it is redacted (`response.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock.capabilities.http.headers import (
@@ -19,7 +20,6 @@ from paddock.capabilities.http.headers import (
     read_headers,
 )
 from paddock.capabilities.params import invalid_param, text_param
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import MAX_SECRET_NAME_CHARS
 
 MAX_PREFIX_CHARS = 64

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
@@ -34,7 +34,6 @@ from paddock.core.errors import Busy, Denied, NotFound, PaddockError, Unreachabl
 from paddock.core.events.capabilities import PluginFetched
 from paddock.core.events.event import EventSink
 from paddock.core.ids import PluginName, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.net.dial import OutboundNetwork, SystemNetwork
 from paddock.net.http_client import parse_retry_after
 from paddock.net.web_url import WebEgressPolicy

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import orjson
@@ -17,7 +17,6 @@ from paddock.capabilities.dispatcher import ServiceHandler
 from paddock.capabilities.params import encode_json_param, invalid_param, number_param, text_param
 from paddock.capabilities.request import CapabilityRequest
 from paddock.core.clock import Clock
-from paddock.core.lazy_dataclass import dataclass
 
 MAX_KEY_CHARS = 512
 MAX_VALUE_BYTES = 1 << 20

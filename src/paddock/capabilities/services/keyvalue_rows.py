@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paddock.core.errors import CallerError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.store.database import Transaction
 
 MAX_VALUE_BYTES = 1 << 20

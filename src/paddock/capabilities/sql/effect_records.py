@@ -10,6 +10,7 @@ closing record, and from then on the call cannot change anything any more, which
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
@@ -19,7 +20,6 @@ from paddock.capabilities.params import invalid_param
 from paddock.core.canonical import hash_of
 from paddock.core.errors import CallerError, Conflict, HostError
 from paddock.core.ids import CallId
-from paddock.core.lazy_dataclass import dataclass
 
 EFFECTS_TABLE = "paddock_effects"
 """The table's name in the plugin's file. The plugin's own statements cannot read or change it."""

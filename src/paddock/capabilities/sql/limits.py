@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import apsw
+from dataclasses import dataclass
 
-from paddock.core.lazy_dataclass import dataclass
+import apsw
 
 MAX_SQL_CHARS = 100_000
 MAX_PARAMS = 5_000

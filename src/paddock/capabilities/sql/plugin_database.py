@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -17,7 +18,6 @@ from paddock.capabilities.sql.connection import GuardedConnection
 from paddock.capabilities.sql.limits import StorageLimits
 from paddock.core.errors import Busy, Conflict, NotFound, PaddockError
 from paddock.core.ids import CallId
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 
 T = TypeVar("T")

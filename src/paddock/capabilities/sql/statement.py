@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 
 import apsw
 
@@ -15,7 +16,6 @@ from paddock.capabilities.sql.errors import denied_statement_error
 from paddock.capabilities.sql.limits import value_limit
 from paddock.capabilities.sql.values import Bindings, unique_column_names
 from paddock.core.errors import CallerError
-from paddock.core.lazy_dataclass import dataclass
 
 _END_OF_STATEMENT = re.compile(r"(?:\s|;|(?>--[^\n]*)|(?>/\*.*?(?:\*/|\Z)))*\Z", re.DOTALL)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
@@ -17,7 +18,6 @@ import orjson
 
 from paddock.cli.client.mcp_session import EVENT_STREAM_TYPE, MAX_RESPONSE_BYTES, McpDaemonSession
 from paddock.core.errors import HostError, PaddockError, Unreachable
-from paddock.core.lazy_dataclass import dataclass
 from paddock.net.http_client import ClientResponse, HttpConnectionLost, ResponseTooLarge
 from paddock.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, RpcError, to_rpc_error
 from paddock.rpc.mcp.http_headers import request_revision

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
-
-from paddock.core.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

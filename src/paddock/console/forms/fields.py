@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from paddock.console.forms.controls import ControlOption, FormControl, literal_text
 from paddock.core.errors import Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema.compile import join_path
 from paddock.core.schema.traversal import PathPart
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import isinf
 from typing import Any, Final, TypeAlias, cast
 
@@ -22,7 +22,6 @@ from paddock.console.forms.fields import (
     json_pointer,
 )
 from paddock.core.errors import Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema.compile import join_path
 from paddock.core.schema.traversal import PathPart
 from paddock.web.routing.json_parser import MAX_INTEGER, MIN_INTEGER, parse_json_object, parse_json_value

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
-
-from paddock.core.lazy_dataclass import dataclass
 
 PluginSeverity: TypeAlias = Literal["good", "busy", "calm", "bad"]
 

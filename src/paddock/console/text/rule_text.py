@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Final, Literal, TypeAlias
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.policy.annotations import ApprovalRequirement
 from paddock.policy.rules import SHIPPED_ORIGIN, Rule, RuleSet
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.learn.read_marks import ReadMarkJson
 from paddock.host.learn.trial_job import TrialJob
 from paddock.host.learn.trial_report import GrantProposalJson, PluginTrialJson

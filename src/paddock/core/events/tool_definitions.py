@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paddock.core.events.event import Event, event
-from paddock.core.lazy_dataclass import dataclass
 
 
 @event("plugin.definitions_trusted")

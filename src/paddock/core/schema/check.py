@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any, TypeAlias, cast
 
 import jsonschema_rs
 
 from paddock.core.errors import Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.schema.json_value import json_problems
 from paddock.core.schema.problem_text import MAX_MESSAGE_CHARS, join_below, problems_from_error, quoted

@@ -7,13 +7,12 @@ one of ours. Nothing is ever fetched, formats are checked, and expressions run i
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import jsonschema_rs
 
 from paddock.core.errors import Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema.check import build_untrusted_validator, check_schema, pattern_options
 from paddock.core.schema.json_value import MAX_DEPTH, is_deeper_than, json_problems
 from paddock.core.schema.problem_text import join_path, problems_from_error

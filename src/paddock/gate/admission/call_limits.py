@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, assert_never
-
-from paddock.core.lazy_dataclass import dataclass
 
 LimitScope: TypeAlias = Literal["tenant", "principal", "plugin"]
 

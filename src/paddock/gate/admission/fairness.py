@@ -13,10 +13,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 
 MAX_STARTING_PER_TENANT = 4
 """Calls of one tenant that may start before one of them ends; fewer would leave the plugin idle between two calls."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paddock.approvals.model import OPEN_STATES, Approval, ApprovalState
@@ -21,7 +21,6 @@ from paddock.core.canonical import hash_of
 from paddock.core.clock import Clock
 from paddock.core.errors import Conflict, Denied, PaddockError
 from paddock.core.ids import CallId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.catalogue.call_target import CallTarget

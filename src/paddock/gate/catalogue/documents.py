@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from paddock.core.action import Action
 from paddock.core.errors import NotFound, PluginError
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.gate.catalogue.uri_template import UriTemplate, parse_uri_template
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest, Prompt, PromptArgument

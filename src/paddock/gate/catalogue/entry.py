@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.catalogue.documents import DocumentIndex
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest
 from paddock.plugins.tool_pinning.normalize import printable_name

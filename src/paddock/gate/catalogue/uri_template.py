@@ -6,9 +6,8 @@ Templates are untrusted, so matching is a bit-parallel automaton: its time grows
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
-
-from paddock.core.lazy_dataclass import dataclass
 
 MAX_URI_CHARS: Final = 2_000
 MAX_TEMPLATE_PARTS: Final = 2_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import orjson
@@ -19,7 +19,6 @@ from paddock.approvals.service import Approvals
 from paddock.core.clock import Clock
 from paddock.core.errors import NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.tasks import run_to_completion
 from paddock.gate.effects.approval_preview import approval_required_error
 from paddock.gate.effects.in_doubt import InDoubtEffects

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
 from typing import Any, Final, TypeAlias
@@ -13,7 +14,6 @@ from paddock.core.errors import Busy
 from paddock.core.events.calls import EffectInDoubt
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.idempotency import record_queries, records
 from paddock.gate.idempotency.manual_resolution import require_in_doubt
 from paddock.gate.idempotency.records import RECOVER_JOB, IdempotencyRecord

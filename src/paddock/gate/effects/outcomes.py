@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,7 +21,6 @@ from paddock.core.errors import HostError, PaddockError, StoreUnavailable, Timed
 from paddock.core.events.calls import CallEnded, EffectInDoubt
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.effects.failure_outcome import IN_DOUBT_REASONS, failure_point, failure_state
 from paddock.gate.effects.in_doubt import HOST_LOST_ERROR, HOST_LOST_MESSAGE, InDoubtEffects
 from paddock.gate.idempotency import records

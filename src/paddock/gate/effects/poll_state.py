@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, TypedDict
 
 from paddock.core.call import OperatorProgress
 from paddock.core.errors import TimedOut
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.plugins.dialects.envelope import InProgress

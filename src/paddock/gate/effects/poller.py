@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -17,7 +17,6 @@ from paddock.core.call import CallContext
 from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.tasks import run_to_completion
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.catalogue.catalogue import Catalogue

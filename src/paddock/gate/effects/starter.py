@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from paddock.approvals.consume import ApprovalMismatch
@@ -16,7 +16,6 @@ from paddock.core.error_formats import error_to_json
 from paddock.core.errors import NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.tasks import run_to_completion
 from paddock.gate.authorization import Authorizer, denied_error
 from paddock.gate.effects.approval_preview import approval_required_error

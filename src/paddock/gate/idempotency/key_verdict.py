@@ -6,10 +6,10 @@ same rule in SQL, for a key that another host claims at the same time.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from paddock.core.errors import Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.idempotency.states import EffectState
 
 

@@ -9,14 +9,13 @@ it first, and the update changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import orjson
 
 from paddock.core.errors import HostError
 from paddock.core.ids import CallId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.idempotency.key_verdict import KeyRecord
 from paddock.gate.idempotency.states import EffectState, EffectTransition, Resolution, next_state
 from paddock.queue.leases import NodeRun

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
 from paddock.config.directories import Directories
 from paddock.core.errors import OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.store.database import Engine
 

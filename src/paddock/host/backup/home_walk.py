@@ -10,10 +10,9 @@ import os
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
-
-from paddock.core.lazy_dataclass import dataclass
 
 # In plugins' own folders. A path that just fits into this home might not fit into the one that it is restored to.
 _MAX_DEPTH: Final = 64

@@ -9,6 +9,7 @@ import os
 import tarfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import BinaryIO
 
 from paddock.config.directories import Directories, create_directories
 from paddock.core.errors import Conflict, HostError, NotFound, OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.host.backup.archive_format import (
     BLOBS_PREFIX,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Invalid, NotFound, StoreUnavailable
 from paddock.core.ids import PrincipalId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.effects.in_doubt import InDoubtEffects
 from paddock.gate.idempotency import record_queries
 from paddock.gate.idempotency.errors import recovers_automatically

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsConsent, PaddockError, Unavailable
 from paddock.core.events.event import EventSink
 from paddock.core.ids import DEFAULT_TENANT, PluginName, RequestId, new_id
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
 from paddock.gate.gate import Gate

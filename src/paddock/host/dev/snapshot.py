@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from paddock.config.plugin_config import merge_config
 from paddock.core.action import Action
 from paddock.core.errors import HostError, Invalid, OperatorError, Problem
 from paddock.core.ids import Digest
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.plugins.launch.preparer import LaunchInputs, LaunchPreparer, resolve_config_paths
 from paddock.manifest.model import Manifest, RemoteRuntime
 from paddock.manifest.read import DirectoryFiles, read_package

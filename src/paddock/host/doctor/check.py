@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from textwrap import wrap
 from typing import Any
 
 from paddock.core.action import Action
 from paddock.core.errors import PaddockError
-from paddock.core.lazy_dataclass import dataclass
 
 STORE_TIMEOUT_S = 5.0
 """Wait for the store's lock. Checks run concurrently, and the first one after an upgrade may migrate the database."""

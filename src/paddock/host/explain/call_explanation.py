@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypedDict
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema_annotations import DateTime
 from paddock.host.explain.call_timeline import CallTimeline
 from paddock.policy.decision import DecisionWord

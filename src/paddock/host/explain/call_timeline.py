@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from paddock.core.events.calls import undisclosed_text
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.explain import effect_text
 from paddock.ledger.entry import LedgerEntry
 from paddock.manifest.names import full_name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, TypeAlias, TypedDict
 
@@ -20,7 +20,6 @@ from paddock.core.clock import Clock
 from paddock.core.errors import NotFound, PaddockError
 from paddock.core.events.capabilities import PluginCapabilityDenied
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.host.explain.call_explanation import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from paddock.approvals.removal import remove_person
@@ -11,7 +12,6 @@ from paddock.capabilities.artifacts.readers import forget_recipients
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import Conflict
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 from paddock.host.identity.caller import require_interactive_person
 from paddock.host.identity.principal_transactions import PrincipalTransactions, Removal

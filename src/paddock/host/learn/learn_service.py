@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import anyio
 
@@ -11,7 +12,6 @@ from paddock.core.errors import Busy, PluginError
 from paddock.core.events.event import EventSink
 from paddock.core.events.plugin_management import PluginTried
 from paddock.core.ids import DEFAULT_TENANT, Digest, PrincipalId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.learn.learning_trial import LearningTrial, OnProgress, TrialResult, ignore_progress
 from paddock.host.learn.staged_preparer import staged_preparer
 from paddock.host.learn.trial_call import TrialCall

@@ -10,7 +10,7 @@ Nothing is allowed that a person has not granted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,7 +23,6 @@ from paddock.cage.plan.programs import PROGRAM_PATH
 from paddock.cage.spec import CageSpec, Learning
 from paddock.core.errors import Conflict, PaddockError
 from paddock.core.events.event import EventSink
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.learn.command_places import propose_module_places, propose_program_places
 from paddock.host.learn.staged_preparer import StagedLaunchPreparer
 from paddock.host.learn.tool_needs import propose_hosts_of_tools, was_reached_for

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from paddock.core.action import Action
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.plugins.launch.preparer import LaunchInputs, LaunchPreparer
 from paddock.plugins.environments.store import Environment
 from paddock.plugins.store.store import PluginStore

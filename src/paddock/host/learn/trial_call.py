@@ -7,7 +7,7 @@ not pass the gate: there is no idempotency record and no approval request, and t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from paddock.core.action import Action
 from paddock.core.call import CallContext
 from paddock.core.errors import Conflict, Invalid, NotFound, PaddockError, PluginError
 from paddock.core.ids import CallId
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.gate.authorization import Authorizer, denied_error
 from paddock.gate.catalogue.call_target import CallTarget

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from anyio.abc import TaskGroup
 
 from paddock.core.call import Principal
 from paddock.core.errors import Busy, HostError, PaddockError, clear_tracebacks
 from paddock.core.ids import DEFAULT_TENANT, PluginName, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.learn.grant_storage import store_grants
 from paddock.host.learn.learn_service import LearnService
 from paddock.host.learn.trial_report import PluginTrialJson

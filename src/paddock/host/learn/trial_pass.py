@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paddock.cage.errors import CageUnavailable
@@ -18,7 +18,6 @@ from paddock.capabilities.request import CapabilityRequest
 from paddock.core.clock import Clock
 from paddock.core.errors import CallerError, Denied, Invalid, PaddockError, PluginError
 from paddock.core.events.event import EventSink
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.authorization import Authorizer
 from paddock.host.learn.trial_call import TrialCall, TrialCallOutcome, make_trial_call
 from paddock.host.learn.trial_run import TrialRun, open_trial_run

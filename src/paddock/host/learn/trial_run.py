@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import anyio
@@ -20,7 +20,6 @@ from paddock.core.clock import Clock
 from paddock.core.errors import NotFound, PluginError
 from paddock.core.events.event import EventSink
 from paddock.core.ids import CallId
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.gate.idempotency.fencing import EffectFencing
 from paddock.manifest.model import CallableSpec, PythonRuntime

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -16,7 +16,6 @@ from anyio.abc import TaskGroup
 from paddock.core.clock import Clock, format_utc
 from paddock.core.errors import PaddockError
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.chain.checkpoint import Checkpoint, checkpoint_file, last_checkpoint_in
 from paddock.ledger.chain.verifier import ChainFinding
 from paddock.ledger.chain.verify import verify_ledger

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, TypedDict
 
 from paddock.core.error_formats import ErrorJson, error_to_json
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.policy.active_policy import ActivePolicy
 from paddock.ledger.write.writer import LedgerWriter
 

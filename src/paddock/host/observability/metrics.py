@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, NamedTuple, TypeAlias, TypedDict
 
 from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema_annotations import NonNegativeInt
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.idempotency.record_queries import count_in_doubt_by_tenant

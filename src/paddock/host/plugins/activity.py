@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Final
@@ -11,7 +12,6 @@ from typing import Final
 from paddock.cage.cgroups.fallback_limits import memory_used
 from paddock.core.clock import Clock
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.read.entries import EndedCall, EndedCalls, list_ended_calls
 from paddock.ledger.write.writer import LedgerWriter
 from paddock.store.database import Database

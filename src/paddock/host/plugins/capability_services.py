@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.capabilities.artifacts.access import MayCall
@@ -27,7 +28,6 @@ from paddock.capabilities.sql.service import SqlService, open_sql_service
 from paddock.core.clock import Clock, Random
 from paddock.core.events.event import EventSink
 from paddock.core.ids import PluginName, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.idempotency.fencing import EffectFencing
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.host.plugins.logs.log_files import log_name

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from paddock.core.errors import NeedsConsent, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, Digest, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
 from paddock.host.plugins.tool_records import ToolRecords, build_server_entry, read_all_tool_records
 from paddock.manifest.capability import Capability, InvalidCapability, covers, missing_capabilities, parse_capability

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from anyio.abc import TaskGroup
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NotFound, PaddockError
 from paddock.core.ids import PrincipalId, new_id
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.plugins.install_job import (
     InstallJob,
     InstallOutcome,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -15,7 +16,6 @@ from paddock.core.call import Principal
 from paddock.core.clock import Clock
 from paddock.core.errors import Conflict, PaddockError, clear_tracebacks
 from paddock.core.ids import PrincipalId
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.identity.caller import require_interactive_person
 from paddock.plugins.install.consent import InstallConsent
 from paddock.plugins.install.plan import InstallPlan, PlanAction

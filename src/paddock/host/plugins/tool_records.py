@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paddock.core.ids import PluginName, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.catalogue.documents import DocumentIndex, documents_from_definitions
 from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
 from paddock.manifest.model import CallableSpec, Manifest

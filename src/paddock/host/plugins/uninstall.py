@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 import anyio
@@ -13,7 +14,6 @@ from anyio.abc import TaskGroup
 
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, PluginName, PrincipalId
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.idempotency.retention import erase_plugin
 from paddock.host.plugins.capability_services import CapabilityServices
 from paddock.host.plugins.logs.plugin_logs import PluginLogs

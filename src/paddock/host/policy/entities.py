@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from paddock.core.call import Principal
 from paddock.core.errors import NotFound
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest
 from paddock.manifest.names import full_name
 from paddock.plugins.store.listing import InstalledPlugin, InstalledState, list_plugins

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.config.directories import Directories
@@ -12,7 +13,6 @@ from paddock.core.call import Principal
 from paddock.core.clock import Clock
 from paddock.core.errors import NotFound, PaddockError, Problem
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.host.policy.active_policy import ActivePolicy

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from paddock.core.errors import NotFound
 from paddock.core.events.system import RepairIgnored, RepairUnignored
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.repairs.repair import Repair
 from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Transaction

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
-
-from paddock.core.lazy_dataclass import dataclass
 
 
 class Severity(StrEnum):

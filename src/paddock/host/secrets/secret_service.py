@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread

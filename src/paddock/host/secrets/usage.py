@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from paddock.config.local_file import PluginEntry, read_entries
 from paddock.config.variables import referenced_secrets
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import is_config_secret
 from paddock.manifest.model import Manifest
 from paddock.plugins.store.lookup import manifest_of

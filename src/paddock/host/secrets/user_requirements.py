@@ -6,12 +6,12 @@ Connecting accounts is not supported yet. Requirements are listed all the same, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.host.calls.caller_view import PermittedPlugins

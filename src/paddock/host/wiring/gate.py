@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from paddock.approvals.request import PendingLimits
 from paddock.approvals.service import Approvals
@@ -11,7 +12,6 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant, new_id
-from paddock.core.lazy_dataclass import dataclass
 from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import Authorizer
 from paddock.gate.catalogue.catalogues import Catalogues

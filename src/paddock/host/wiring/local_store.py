@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.config.directories import Directories, create_directories, find_directories
 from paddock.config.load import load_settings
 from paddock.config.resolve import LoadedSettings
 from paddock.core.clock import Clock
-from paddock.core.lazy_dataclass import dataclass
 from paddock.plugins.store.store import PluginStore, open_plugin_store
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
 from paddock.core.errors import HostError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.net.anchor_address import AnchorAddress
 from paddock.store.filesystem import replace_private_file
 

@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from paddock.core.clock import Clock
 from paddock.core.errors import HostError, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.anchor.receipt import (
     AnchorReceipt,
     anchor_document,

@@ -9,6 +9,7 @@ import shutil
 import ssl
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +18,6 @@ from paddock import __version__
 from paddock.cage.bounded_process import ProcessLimits, run_bounded
 from paddock.core.clock import Random
 from paddock.core.errors import HostError, PaddockError, Unreachable
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.anchor.git_branch import GitBranch
 from paddock.ledger.anchor.receipt import document_digest, receipts_file
 from paddock.ledger.anchor.time_stamp import (

@@ -6,9 +6,8 @@ The signature of a response is checked by `openssl ts -verify`; this file checks
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
-
-from paddock.core.lazy_dataclass import dataclass
 
 REQUEST_MEDIA_TYPE = "application/timestamp-query"
 RESPONSE_MEDIA_TYPE = "application/timestamp-reply"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.chain.checkpoint import NO_PREVIOUS, Checkpoint, is_signed_by, parse_checkpoint
 from paddock.ledger.chain.signing_key import key_id
 

@@ -11,6 +11,7 @@ import base64
 import json
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +20,6 @@ from urllib.parse import quote, unquote
 from paddock.core.action import Action
 from paddock.core.canonical import canonical_bytes
 from paddock.core.errors import HostError, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -9,14 +9,13 @@ import os
 import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.core.action import Action
 from paddock.core.clock import Clock
 from paddock.core.errors import HostError, PaddockError, StoreUnavailable
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.chain.checkpoint import (
     NO_PREVIOUS,
     Checkpoint,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast
 
 import orjson
 
 from paddock.core.canonical import MAX_SAFE_INTEGER, canonical_bytes
 from paddock.core.errors import CallerError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.chain.anchors import Anchors
 from paddock.ledger.chain.checkpoint import Checkpoint
 from paddock.ledger.chain.merkle import MerkleTree

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
@@ -11,7 +12,6 @@ from paddock.core.action import Action
 from paddock.core.errors import HostError
 from paddock.core.events.calls import REPORTED_BY, CallEnded
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.entry import LedgerEntry, read_entry
 from paddock.ledger.entry_hash import COLUMNS, SealedEntry
 from paddock.ledger.read.failures import failure_queries

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from paddock.core.clock import Clock, Random
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant, new_id, new_ids
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.entry import EntryDraft, IdentifiedDraft, prepare_entry, sanitize_entry, storable_text
 from paddock.ledger.entry_hash import COLUMNS, GENESIS_HASH, SealedEntry, entry_hash
 from paddock.store.database import Transaction

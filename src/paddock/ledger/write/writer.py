@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import dataclass
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import HostError, PaddockError
 from paddock.core.events.event import Event
 from paddock.core.ids import Tenant, new_ids
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.entry import EntryDraft, EventSource
 from paddock.ledger.write.append import append_entries
 from paddock.store.database import Database, Transaction

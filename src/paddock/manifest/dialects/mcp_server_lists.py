@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.names import slug
 from paddock.manifest.syntax.fields import Fields
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.capability import Capability, InvalidCapability, parse_capability
 from paddock.manifest.model import JsonObject, Manifest
 from paddock.manifest.syntax.document import ValuePath

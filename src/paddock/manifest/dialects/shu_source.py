@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
 from paddock.core.errors import Invalid
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema.compile import check_schema, join_path
 from paddock.manifest.model import CallableForm, CallableSpec, JsonObject
 from paddock.manifest.package_files import PackageFiles

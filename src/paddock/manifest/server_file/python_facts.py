@@ -6,10 +6,9 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from paddock.core.errors import Invalid
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.server_file.script_metadata import ScriptMetadata, read_script_metadata
 from paddock.manifest.syntax.python_source import parse_python_source

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from paddock.core.errors import Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.command import ENVIRONMENT_PREFIX, ENVIRONMENT_PYTHON
 from paddock.manifest.names import plugin_name_problem, slug

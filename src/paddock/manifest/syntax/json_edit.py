@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container
+from dataclasses import dataclass
 from typing import Any
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.syntax.json_document import TOKEN
 
 _INDENTATION = re.compile(r"\n([ \t]+)\S")

@@ -7,9 +7,8 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
-
-from paddock.core.lazy_dataclass import dataclass
 
 # No alternative backtracks, so that every text is scanned in linear time.
 _TOKEN = re.compile(

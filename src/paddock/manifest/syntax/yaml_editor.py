@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock.core.errors import Invalid, OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.syntax.yaml_document import parse_yaml
 from paddock.manifest.syntax.yaml_text import yaml_field, yaml_item, yaml_scalar
 

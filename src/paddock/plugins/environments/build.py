@@ -9,12 +9,12 @@ import shutil
 import stat
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError, PluginError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.registry_package import canonical_python_name
 from paddock.plugins.environments.lock import Ecosystem, Lock

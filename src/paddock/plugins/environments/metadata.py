@@ -9,12 +9,11 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paddock.core.errors import OperatorError
 from paddock.core.ids import PluginName
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.semver import Version
 from paddock.manifest.capability import Capability

@@ -7,12 +7,12 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from paddock.cage.bounded_process import BoundedRun
 from paddock.core.errors import HostError, NotFound, OperatorError, PaddockError, PluginError, Unreachable
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.registry_package import NPM_NAME_PATTERN
 from paddock.plugins.environments.lock import Lock

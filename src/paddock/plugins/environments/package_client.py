@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.cage.bounded_process import BoundedRun, ProcessLimits, run_bounded
 from paddock.core.errors import Unreachable
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.plugins.package.extract import InstallProgress, ProgressCallback
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import configparser
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.core.errors import OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 
 _SECTIONS = ("global", "install")  # the later wins

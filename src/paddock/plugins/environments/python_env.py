@@ -7,10 +7,10 @@ import platform
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.core.errors import Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.command import program_name_problem
 from paddock.manifest.registry_package import canonical_python_name
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock.cage.bounded_process import run_bounded
 from paddock.core.errors import HostError, OperatorError, PaddockError, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.registry_package import canonical_python_name

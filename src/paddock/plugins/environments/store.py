@@ -13,13 +13,13 @@ import os
 import platform
 import secrets
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError, Unavailable
 from paddock.core.ids import PluginName
-from paddock.core.lazy_dataclass import dataclass
 from paddock.plugins.environments.build import BuiltEnvironment, completion_record, record_text, scan_environment
 from paddock.plugins.environments.lock import Ecosystem, Lock, read_python_lock
 from paddock.plugins.environments.npm_lock import read_npm_lock

@@ -7,12 +7,12 @@ import re
 import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from paddock.cage.bounded_process import BoundedRun
 from paddock.core.errors import HostError, OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.plugins.environments.lock import Lock, PinnedFile, PinnedPackage, pinned_files
 from paddock.plugins.environments.package_client import PackageClient

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from paddock.core.errors import NotFound, OperatorError, PaddockError, PluginError, Unreachable
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"

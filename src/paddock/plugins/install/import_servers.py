@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paddock.core.errors import NotFound
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.dialects.mcp_user_config import ImportedServer
 from paddock.manifest.model import CommandRuntime

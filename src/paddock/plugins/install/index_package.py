@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paddock.core.errors import Conflict, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import Manifest
 from paddock.manifest.native_writer import to_yaml
 from paddock.plugins.environments.lock import Lock

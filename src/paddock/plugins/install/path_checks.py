@@ -14,14 +14,13 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from paddock.cage.linux import is_host_root
 from paddock.cage.plan.programs import PROGRAM_SUFFIXES
 from paddock.cage.spec import NOBODY
 from paddock.core.errors import Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, FileAccess, InvalidCapability, covers, parse_capability
 from paddock.manifest.credential_paths import credentials_at

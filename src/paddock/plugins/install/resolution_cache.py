@@ -11,13 +11,12 @@ import json
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from paddock.core.errors import NeedsConsent, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.plugins.environments.lock import Ecosystem
 from paddock.plugins.environments.metadata import PackageMetadata
 from paddock.plugins.environments.package_client import client_variables

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, OperatorError, PluginError, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.capability import Capability, missing_capabilities
 from paddock.manifest.command import LOCK_FILES
 from paddock.manifest.diff import UpgradeDiff, diff_manifests

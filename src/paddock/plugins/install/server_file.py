@@ -13,12 +13,11 @@ import re
 import stat
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paddock.core.errors import HostError, Invalid, NotFound, OperatorError, PluginError, Problem
 from paddock.core.ids import Digest, PluginName
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.semver import Version
 from paddock.manifest.capability import Capability, covers, merge_capabilities

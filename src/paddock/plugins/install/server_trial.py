@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paddock.cage.learn.proposal import GrantProposal, Obstacle
 from paddock.core.errors import PaddockError
 from paddock.core.ids import Digest, PrincipalId
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability
 from paddock.manifest.consent_text import ConsentSection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ from paddock.core.errors import Conflict, Invalid, Modified, NeedsConsent, Plugi
 from paddock.core.events.plugin_management import PluginDisabled, PluginEnabled, PluginGranted, PluginModifiedDetected
 from paddock.core.events.plugin_runtime import PluginToolNameCollision
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.capability import Capability, missing_capabilities

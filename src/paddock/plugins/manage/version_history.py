@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.capability import Capability, missing_capabilities
 from paddock.manifest.permissions import requested_capabilities
 from paddock.plugins.package.source import PackageSource, SourceKind

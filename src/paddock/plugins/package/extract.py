@@ -12,11 +12,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError, Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.plugins.package.rules import SIGNATURE_FILE, PackageLimits, PackageValidator, format_bytes, is_excluded
 from paddock.plugins.package.tree import PackageTree, TreeFile

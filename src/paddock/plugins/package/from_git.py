@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from paddock.cage.bounded_process import ProcessLimits, run_bounded
 from paddock.core.errors import HostError, Invalid, OperatorError, Problem, Unreachable
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.plugins.package.extract import InstallProgress, PackageEntry, ProgressCallback
 from paddock.plugins.package.rules import MEGABYTE, PackageValidator, is_excluded

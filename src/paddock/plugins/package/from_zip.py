@@ -13,11 +13,11 @@ import stat
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from paddock.core.errors import Invalid, OperatorError, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.plugins.package.extract import PackageEntry
 from paddock.plugins.package.rules import DEFAULT_LIMITS, PackageLimits, PackageValidator, format_bytes, is_excluded

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from paddock.core.errors import Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 
 MEGABYTE = 1024 * 1024

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from paddock.core.errors import HostError, NotFound, OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.registry_package import parse_npm_package, parse_python_requirement
 from paddock.manifest.server_file.server_file import LANGUAGE_SUFFIXES

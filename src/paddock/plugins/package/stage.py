@@ -12,12 +12,12 @@ import secrets
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.cage.bounded_process import ProcessLimits
 from paddock.core.action import Action
 from paddock.core.errors import HostError, OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.plugins.package.extract import ProgressCallback, extract_entries
 from paddock.plugins.package.from_directory import directory_entries
 from paddock.plugins.package.from_git import GIT_LIMITS, GitRepository

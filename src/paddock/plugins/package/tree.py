@@ -10,12 +10,11 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from paddock.core.errors import HostError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.plugins.package.rules import SIGNATURE_FILE, PackageValidator
 
 _DIGEST_DOMAIN = b"paddock-tree-v1\n"

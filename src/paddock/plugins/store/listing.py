@@ -3,10 +3,10 @@ import than a listing takes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from paddock.core.action import Action
-from paddock.core.lazy_dataclass import dataclass
 from paddock.plugins.package.tree import verify_tree
 from paddock.plugins.store.rows import (
     Grant,

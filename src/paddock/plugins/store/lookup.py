@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound, OperatorError, PluginError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.model import Manifest, Schema, SchemaFile
 from paddock.manifest.names import plugin_name_problem

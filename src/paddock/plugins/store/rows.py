@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from paddock.core.ids import PluginName, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.semver import Version
 from paddock.manifest.capability import Capability, parse_capability
 from paddock.plugins.package.source import SourceRecord

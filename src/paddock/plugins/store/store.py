@@ -11,7 +11,7 @@ import fcntl
 import os
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from paddock.config.settings import Settings
 from paddock.core.clock import Clock, Random, SystemClock, SystemRandom
 from paddock.core.events.event import Event, EventSink
 from paddock.core.ids import DEFAULT_TENANT, PluginName, PrincipalId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.plugins.package.tree import fingerprint
 from paddock.plugins.store.rows import all_plugins, blobs_in_use, versions_of
 from paddock.store.blobs import Blobs, open_blobs

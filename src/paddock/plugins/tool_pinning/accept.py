@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Annotated
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound, PluginError
 from paddock.core.events.tool_definitions import PluginDefinitionAccepted
-from paddock.core.lazy_dataclass import dataclass
 from paddock.plugins.store.lookup import require_plugin
 from paddock.plugins.store.rows import count_quarantined
 from paddock.plugins.store.store import PluginStore

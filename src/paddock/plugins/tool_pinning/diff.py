@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.plugins.tool_pinning.normalize import MAX_DEFINITIONS, RESOURCE, DefinitionStatus, NormalizedDefinition
 
 MAX_AUTO_ACCEPTED_CHARS = 16_384  # size of a new resource that is accepted as listed

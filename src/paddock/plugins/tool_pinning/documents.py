@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import Manifest, Prompt, Resource
 from paddock.plugins.dialects.envelope import is_mcp_server
 from paddock.plugins.store.lookup import manifest_of, pinned_version_missing_error, require_plugin

@@ -6,13 +6,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias, cast
 
 from paddock.core.canonical import canonical_bytes, sha256_of
 from paddock.core.errors import CallerError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.names import is_mcp_tool_name
 from paddock.plugins.tool_pinning.invisible_text import describe_invisible

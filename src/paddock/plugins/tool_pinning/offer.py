@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from paddock.core.action import Action
 from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.plugins.tool_pinning.normalize import TOOL, DefinitionStatus, UnusableReason
 from paddock.plugins.tool_pinning.rows import DefinitionRow

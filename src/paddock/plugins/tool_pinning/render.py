@@ -8,10 +8,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, NotRequired, TypedDict, cast
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.schema.problem_text import json_type
 from paddock.core.schema.traversal import ReferenceResolver, as_object

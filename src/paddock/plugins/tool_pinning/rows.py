@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
 from paddock.core.ids import PluginName, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema_annotations import DateTime
 from paddock.plugins.tool_pinning.diff import DefinitionDiff, PinnedDefinition
 from paddock.plugins.tool_pinning.normalize import RESOURCE, DefinitionStatus

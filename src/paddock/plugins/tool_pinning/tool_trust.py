@@ -6,12 +6,11 @@ A row counts for the files and the definition that the person saw. It ends by no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from paddock.core.ids import PluginName, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.effects import Claim, Effect, claim_of
 from paddock.manifest.model import CallableSpec
 from paddock.store.database import Transaction

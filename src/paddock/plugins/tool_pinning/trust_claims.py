@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound, OperatorError
 from paddock.core.events.tool_definitions import PluginClaimsDistrusted, PluginClaimsTrusted
 from paddock.core.ids import PluginName
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.effects import HARMLESS_EFFECTS
 from paddock.manifest.permissions import callable_effects

@@ -12,12 +12,12 @@ import os
 import secrets
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
 from paddock.core.errors import OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.plugins.package.from_directory import directory_tree
 from paddock.plugins.package.rules import DEFAULT_LIMITS, SIGNATURE_FILE

@@ -7,12 +7,12 @@ import binascii
 import hashlib
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NewType
 
 from paddock.core.action import Action
 from paddock.core.errors import NotFound, OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.store.filesystem import create_private_file
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound
-from paddock.core.lazy_dataclass import dataclass
 from paddock.plugins.store.rows import VersionRow
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.trust.signature import (

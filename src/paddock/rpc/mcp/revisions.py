@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from paddock import __version__
-from paddock.core.lazy_dataclass import dataclass
 
 HANDSHAKE_REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Begin with `initialize`; both sides remember the negotiated capabilities. Oldest first."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.rpc.message import MAX_FRAME_BYTES
 
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")

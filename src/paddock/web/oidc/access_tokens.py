@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.types import Scope
@@ -15,7 +16,6 @@ from starlette.types import Scope
 from paddock.config.oidc_settings import OidcSettings
 from paddock.core.clock import Clock
 from paddock.core.errors import Denied, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.identity.oidc import OidcIdentities
 from paddock.principals.identities import ExternalIdentity
 from paddock.web.oidc.claims import granted_rights, identity_from_claims, oauth_scope_for, person_name_in_token

@@ -11,6 +11,7 @@ import logging
 import ssl
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Generic, TypeVar, cast
 from urllib.parse import quote_plus, urlencode
@@ -21,7 +22,6 @@ import orjson
 from paddock.config.oidc_settings import check_issuer
 from paddock.core.clock import Clock
 from paddock.core.errors import Denied, Unreachable
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.secret import Secret
 from paddock.net.http_client import HttpClient, HttpConnectionLost, ResponseTooLarge, split_url

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 
 from starlette.types import Scope
@@ -10,7 +11,6 @@ from starlette.types import Scope
 from paddock.config.oidc_settings import OidcSettings
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import OperatorError, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.host import Host
 from paddock.web.oidc.access_tokens import AccessTokenAuthenticator, InsufficientScope, missing_scopes
 from paddock.web.oidc.protected_resource import ProtectedResource

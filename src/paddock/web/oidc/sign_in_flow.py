@@ -10,14 +10,13 @@ import hashlib
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 import orjson
 
 from paddock.core.clock import Random
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 
 FLOW_TTL_S: Final = 600

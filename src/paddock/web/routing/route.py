@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from types import UnionType
 from typing import (
@@ -28,7 +28,6 @@ from paddock.core.action import Action
 from paddock.core.call import OPERATOR as THE_OPERATOR
 from paddock.core.errors import CallerError, Denied, PaddockError
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.core.lazy_dataclass import dataclass
 from paddock.web.request_headers import request_headers
 from paddock.web.routing.body import JSON
 from paddock.web.routing.error_formats import ErrorFormat, error_format_at

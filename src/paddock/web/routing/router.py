@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from starlette.exceptions import HTTPException
@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.web.routing.route import Access
 
 PathParams: TypeAlias = dict[str, str]

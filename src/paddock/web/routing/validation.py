@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 
 from paddock.core.errors import Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.core.schema.compile import CompiledSchema, compile_trusted
 from paddock.web.request_headers import request_headers

@@ -7,10 +7,10 @@ the credentials that a browser sends by itself (CSRF).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from paddock.config.web_settings import HttpSettings
-from paddock.core.lazy_dataclass import dataclass
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -16,7 +17,6 @@ from paddock.core.action import Action
 from paddock.core.call import Principal
 from paddock.core.error_formats import http_status
 from paddock.core.errors import Denied, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.host import Host
 from paddock.host.identity.caller import local_principal
 from paddock.web.request_headers import IncomingHeaders, request_headers

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
 
@@ -17,7 +18,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from paddock.core.error_formats import http_status
 from paddock.core.errors import Busy, CallerError, PaddockError, TimedOut
-from paddock.core.lazy_dataclass import dataclass
 from paddock.web.server.protocol import HttpProtocol
 
 MAX_HEADER_FIELDS = 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from paddock.cli.output.report import print_message, print_result, styled
 from paddock.config.directories import directory_variables
 from paddock.config.settings import HttpSettings
 from paddock.core.errors import Invalid, OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.client_config import (
     SERVER_NAME,

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +14,6 @@ from paddock.cli.commands.mcp_import.client_files import ClientFile, client_file
 from paddock.cli.commands.mcp_import.client_settings import McpClientSettings, read_client_settings
 from paddock.cli.commands.mcp_import.replacement_log import read_settings_text
 from paddock.core.errors import Conflict, Invalid, NotFound, OperatorError, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.client_config import mentions_servers
 from paddock.manifest.dialects.mcp_server_lists import CLIENT_FORMS

@@ -10,13 +10,12 @@ import stat
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 from typing import Literal
 
 from paddock.core.errors import Conflict, Invalid, OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.client_config import restore_servers, servers_digest
 from paddock.manifest.syntax.document import SETTINGS_LIMITS, invalid_file_error
 from paddock.store.filesystem import sync_directory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from starlette.requests import Request
@@ -17,7 +18,6 @@ from paddock.console.text.plugin_text import PluginSummary, summarize_plugin
 from paddock.core.call import CallContext
 from paddock.core.errors import PaddockError
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import count_text
 from paddock.gate.calls.handle import CallHandle, CallSummaryJson
 from paddock.host.host import Host

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.requests import Request
@@ -10,7 +11,6 @@ from starlette.responses import Response
 from paddock.console.forms.request_form import read_form
 from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.core.errors import NotFound, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.host import Host
 from paddock.host.identity.caller import require_interactive_person
 from paddock.host.repairs.ignore_list import IgnoredRepair

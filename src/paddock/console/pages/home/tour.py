@@ -6,7 +6,7 @@ Progress is kept in memory: actions are read from the ledger again after a resta
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from starlette.requests import Request
@@ -25,7 +25,6 @@ from paddock.console.pages.home.tour_steps import (
 )
 from paddock.core.errors import NotFound
 from paddock.core.ids import PrincipalId, Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.host import Host
 from paddock.ledger.read.entries import EntryFilter
 from paddock.web.routing.route import HOST, PUBLIC

@@ -6,10 +6,9 @@ Actions are read from the ledger. Views are not recorded there; the pages report
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.ledger.entry import LedgerEntry
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlencode
 
 from paddock.core.errors import OperatorError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.ledger.reader import parse_ledger_time
 from paddock.ledger.read.entries import EntryFilter
 from paddock.ledger.text.entry_text import ENTRY_GROUPS, group_types, type_label

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from starlette.requests import Request
@@ -14,7 +15,6 @@ from paddock.console.page import Page, render_page
 from paddock.console.templates import HtmlFragment, StreamEnd, render_fragment
 from paddock.core.errors import HostError
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import count_text
 from paddock.host.host import Host
 from paddock.host.ledger.verification import Verification

@@ -6,10 +6,10 @@ A chart is stretched to the width of its container, so labels are placed beside 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.plugins.activity import ActivityBucket, ActivitySummary
 
 CHART_WIDTH_UNITS: Final = 600

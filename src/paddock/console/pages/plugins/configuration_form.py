@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from paddock.console.forms.controls import FormControl, build_control
 from paddock.console.forms.fields import FormField, FormView, build_form
 from paddock.console.forms.parse import FormFile, parse_fields
 from paddock.core.errors import Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema.compile import join_path
 from paddock.core.schema.traversal import as_object
 from paddock.host.plugins.configuration.config import FieldState, PluginConfiguration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from paddock.config.knob_values import KnobUpdate
@@ -12,7 +12,6 @@ from paddock.console.forms.controls import MAX_OBJECT_FIELDS, FormControl, build
 from paddock.console.forms.fields import FormField, FormView, build_form
 from paddock.console.forms.parse import parse_fields
 from paddock.core.errors import Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.rules.knobs import accepted_values_text
 
 INITIAL_VALUES_FIELD: Final = "_shown"  # the initial values as JSON; only differences are set

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -15,7 +15,6 @@ from python_multipart.multipart import parse_options_header
 from starlette.requests import Request
 
 from paddock.core.errors import CallerError, Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.server_file.server_file import LANGUAGE_SUFFIXES
 from paddock.plugins.package.rules import DEFAULT_LIMITS, format_bytes

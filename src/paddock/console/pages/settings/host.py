@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from paddock.config.resolve import LoadedSettings, SettingLayer
 from paddock.config.settings import SETTINGS
 from paddock.console.page import Page, render_page
 from paddock.core.errors import PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.doctor.check import Check
 from paddock.host.doctor.daemon_check import DaemonReport
 from paddock.host.host import Host

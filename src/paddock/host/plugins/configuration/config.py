@@ -6,6 +6,7 @@ Secret values are never returned, nor are values that look like a key.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +15,6 @@ from paddock.config.local_file import change_system_values, read_entries
 from paddock.config.plugin_fields import PluginField, declared_fields
 from paddock.config.variables import has_reference, is_reference, unescape
 from paddock.core.errors import Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.secret import Secret
 from paddock.manifest.dialects.credential_patterns import extract_keys
 from paddock.manifest.model import Manifest

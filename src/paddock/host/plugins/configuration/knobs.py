@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict, cast
 
 from paddock.config.knob_values import (
@@ -18,7 +19,6 @@ from paddock.config.knob_values import (
 from paddock.core.errors import Conflict
 from paddock.core.events.plugin_runtime import PluginKnobWrite
 from paddock.core.ids import new_id
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import Knob, KnobType, Manifest
 from paddock.manifest.rules.knobs import value_schema
 from paddock.plugins.store.lookup import require_plugin, resolve_plugin

@@ -13,13 +13,12 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.host_filesystem import FileKind, HostFilesystem
-from paddock.core.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paddock.cage.plan.host_filesystem import HostFilesystem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.capability import Capability
 from paddock.manifest.command import environment_program
 from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ from paddock.core.action import Action
 from paddock.core.errors import Invalid, NotFound, PluginError
 from paddock.core.events.plugin_runtime import PluginConfigValidationFailed
 from paddock.core.ids import Tenant, new_id
-from paddock.core.lazy_dataclass import dataclass
 from paddock.host.plugins.configuration.knobs import stored_knob_values
 from paddock.host.plugins.launch.filesystem_probe import FilesystemProbe
 from paddock.host.plugins.launch.launch_command import base_interpreter, build_launch_command

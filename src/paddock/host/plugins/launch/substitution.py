@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from paddock.config.variables import SECRET_PREFIX
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime, RemoteRuntime
 from paddock.plugins.store.store import PluginStore
 from paddock.secrets.requirements import SecretScope

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")

@@ -6,8 +6,8 @@ It reports both plugins on purpose: of two that share a name it is unknown which
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.definition_flags import DefinitionFlag
 from paddock.plugins.tool_pinning.normalize import TOOL
 from paddock.plugins.tool_pinning.scan.confusables import name_skeleton

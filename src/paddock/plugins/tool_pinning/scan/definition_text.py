@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.schema.traversal import as_object
 from paddock.manifest.definition_flags import DefinitionFlag
 from paddock.manifest.effects import HARMLESS_EFFECTS, Effect

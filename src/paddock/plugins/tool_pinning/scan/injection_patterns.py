@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.definition_flags import DefinitionFlag
 
 _USER = (

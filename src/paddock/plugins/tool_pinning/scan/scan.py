@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from paddock.core.events.tool_definitions import PluginFlagged, SuspiciousTextHint
 from paddock.core.ids import Tenant
-from paddock.core.lazy_dataclass import dataclass
 from paddock.manifest.model import Manifest
 from paddock.plugins.store.lookup import load_schema
 from paddock.plugins.store.rows import VersionRow, current_versions

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 
 from paddock.core.errors import NoEffect, PaddockError
-from paddock.core.lazy_dataclass import dataclass
 from paddock.core.printable import printable
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.rpc.errors import (

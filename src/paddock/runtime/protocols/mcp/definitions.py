@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 import orjson
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.rpc.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError
 from paddock.runtime.protocol_adapter import DefinitionList, OutgoingMessage

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
 
-from paddock.core.lazy_dataclass import dataclass
 from paddock.net.http_client import ClientResponse, HttpClient, HttpConnectionLost, ResponseTooLarge
 from paddock.rpc.errors import INVALID_REQUEST, NO_ANSWER, RpcError
 from paddock.rpc.mcp.http_headers import request_revision
