@@ -54,7 +54,11 @@ PLACES: Final = (
             Section("/repairs", "Repairs", OPERATOR),
         ),
     ),
-    Place("plugins", "Plugins", (Section("/plugins", "Installed"), Section("/install", "Install", HOST))),
+    Place(
+        "plugins",
+        "Plugins",
+        (Section("/plugins", "Installed"), Section("/install", "Install", HOST), Section("/map", "Map", OPERATOR)),
+    ),
     Place(
         "activity",
         "Activity",

@@ -20,6 +20,7 @@ from paddock.console.pages.plugins.configuration import ConfigurationPages
 from paddock.console.pages.plugins.install import InstallPages
 from paddock.console.pages.plugins.knobs import KnobPages
 from paddock.console.pages.plugins.logs import PluginLogPages
+from paddock.console.pages.plugins.map import MapPages
 from paddock.console.pages.plugins.plugins import ActivationPages, PluginPages
 from paddock.console.pages.plugins.tool_runs import ToolRunPages
 from paddock.console.pages.plugins.trial import TrialPages
@@ -45,6 +46,7 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         *HomePages(host, closing).routes(),
         *FindPages(host).routes(),
         *PluginPages(host).routes(),
+        *MapPages(host).routes(),
         *TrialPages(host, closing).routes(),
         *TrustPages(host).routes(),
         *InstallPages(host, closing).routes(),

@@ -12,6 +12,7 @@ from typing import Final
 from paddock.cage.cgroups.fallback_limits import memory_used
 from paddock.core.clock import Clock
 from paddock.core.ids import Tenant
+from paddock.ledger.read.callers import CallerCount, count_callers
 from paddock.ledger.read.entries import EndedCall, EndedCalls, list_ended_calls
 from paddock.ledger.write.writer import LedgerWriter
 from paddock.store.database import Database
@@ -92,6 +93,12 @@ class ActivityReader:
         await self._ledger.flush()
         ended_calls = await self._database.read(lambda tx: list_ended_calls(tx, tenant, plugin))
         return await asyncio.to_thread(summarize_calls, ended_calls, self._clock.now())
+
+    async def callers(self, tenant: Tenant) -> list[CallerCount]:
+        """Count the calls of each principal to each plugin in the last day, most first."""
+        await self._ledger.flush()
+        since = (self._clock.now() - TIME_WINDOWS[_DAY_INDEX].length).isoformat()
+        return await self._database.read(lambda tx: count_callers(tx, tenant, since))
 
     async def memory_bytes(self, pid: int | None) -> int | None:
         """Return the memory in bytes that a plugin's processes use; None if it cannot be determined."""

@@ -14,6 +14,7 @@ from paddock.core.schema_annotations import NonNegativeInt
 from paddock.core.single_flight import SingleFlight
 from paddock.host.plugins.processes import PluginProcesses, RuntimeJson
 from paddock.plugins.manage.details import PluginDetailsJson, load_details
+from paddock.plugins.manage.reach import PluginReach, list_reach
 from paddock.plugins.store.listing import InstalledPlugin, InstalledState, list_plugins
 from paddock.plugins.store.thread import StoreThread
 
@@ -71,6 +72,10 @@ class PluginInventory:
         facts = await asyncio.to_thread(details.to_value)  # a server may list a great deal
         self._processes.restart_if_modified(facts["name"], facts["digest"], facts["state"])
         return {**facts, "runtime": self._processes.runtime_status(facts["name"], tenant)}
+
+    async def reach(self, tenant: Tenant = DEFAULT_TENANT) -> list[PluginReach]:
+        """List what every enabled plugin of a tenant may reach."""
+        return await self._views.run(list_reach, tenant)
 
     def _summary(self, installed: InstalledPlugin, tenant: Tenant) -> InstalledPluginJson:
         return {
