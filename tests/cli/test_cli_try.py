@@ -288,6 +288,12 @@ def test_a_trial_calls_nothing_that_the_rules_forbid_or_want_others_to_approve(p
     assert refused("one", code=5) == "policy_denied"
     assert refused("two", code=1) == "trial.needs_approval"
     assert refused("three", code=3) == "callable.not_found"
+    entries = paddock.quickly("ledger", "tail", "--type", "plugin.tried", "--json").json["entries"]
+    assert [(one["facts"]["tool"], one["facts"]["error"]) for one in entries if "error" in one["facts"]] == [
+        ("one", "policy_denied"),
+        ("two", "trial.needs_approval"),
+        ("three", "callable.not_found"),
+    ], "and each refused call is recorded"
     assert paddock.quickly("plugin", "try", "needy", "--input", "{}", code=2).code == 2
 
 

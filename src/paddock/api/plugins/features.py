@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Annotated, Any, NotRequired, TypedDict, TypeVar
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from starlette.requests import Request
 
+from paddock.api.cancellable_response import respond_until_disconnect
 from paddock.core.errors import Invalid, Problem
 from paddock.core.schema_annotations import MemberConstraint
-from paddock.gate.invocation import CallCancelled
 from paddock.host.host import Host
 from paddock.host.identity.caller import require_interactive_person
 from paddock.host.plugins.discovery import PluginDefinitionJson, TrustChangeJson
@@ -20,7 +18,6 @@ from paddock.plugins.tool_pinning.documents import PromptsJson, ResourcesJson
 from paddock.plugins.tool_pinning.normalize import MAX_DEFINITIONS
 from paddock.plugins.tool_pinning.tool_trust import TrustedWord
 from paddock.plugins.tool_pinning.tools import ToolJson, ToolsJson
-from paddock.web.disconnect import client_connection
 from paddock.web.request_context import call_context, is_tenant_operator, request_tenant
 from paddock.web.routing.route import OPERATOR, TENANT_PARAM, ApiRoute, JsonResponse, RequestBody, path_param
 from paddock.web.routing.validation import ParameterSpec, validated_body
@@ -31,9 +28,6 @@ _URI_PARAM = ParameterSpec(
     "Its URI: a listed one, or one that matches a template.", {"type": "string", "minLength": 1}, required=True
 )
 _WITHHELD_TEXT = "those `withheld`, with the reason. Callers who are not operators do not see what policy denies them."
-
-
-T = TypeVar("T")
 
 
 class DefinitionsJson(TypedDict):
@@ -155,7 +149,7 @@ class FeatureRoutes:
 
     async def meet_tools(self, request: Request) -> JsonResponse[ToolsJson]:
         tenant = (await call_context(self._host, request)).tenant
-        return await _until_disconnect(
+        return await respond_until_disconnect(
             request, self._host.plugins.features.tools(path_param(request), tenant=tenant, discover=True)
         )
 
@@ -193,7 +187,7 @@ class FeatureRoutes:
         reading = self._host.plugins.features.read_resource(
             path_param(request), uri, await call_context(self._host, request)
         )
-        return await _until_disconnect(request, reading)
+        return await respond_until_disconnect(request, reading)
 
     async def get_prompt(self, request: Request) -> JsonResponse[FilledPromptJson]:
         arguments = validated_body(request, PromptBody).get("arguments", {})
@@ -203,20 +197,7 @@ class FeatureRoutes:
             arguments,
             context=await call_context(self._host, request),
         )
-        return await _until_disconnect(request, reading)
-
-
-async def _until_disconnect(request: Request, reading: Coroutine[Any, Any, T]) -> JsonResponse[T]:
-    """Await a request to a server and render its result; it is cancelled when the client disconnects."""
-    task = asyncio.ensure_future(reading)
-    try:
-        with client_connection(request.scope).on_disconnect(task.cancel):
-            await asyncio.wait({task})
-        if task.cancelled():
-            raise CallCancelled("the caller no longer waits for it")
-        return JsonResponse(task.result())
-    finally:
-        task.cancel()  # no effect if it is done
+        return await respond_until_disconnect(request, reading)
 
 
 class DefinitionRoutes:

@@ -1,4 +1,4 @@
-"""`/plugins/{name}/try`: whether a plugin answers in its cage, and the grants that it needs."""
+"""`/plugins/{name}/try`: whether a plugin answers in its cage, and the grants that it needs; and cancelling that."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 from starlette.requests import Request
 
+from paddock.api.cancellable_response import respond_until_disconnect
 from paddock.core.schema_annotations import MemberConstraint
 from paddock.host.host import Host
 from paddock.host.identity.caller import require_interactive_person
@@ -38,8 +39,13 @@ class TryPluginBody(TypedDict):
     input: NotRequired[Annotated[dict[str, Any], "The parameters of that call."]]
 
 
+class CancelledTrialJson(TypedDict):
+    name: Annotated[str, "The plugin, as it was named in the request."]
+    cancelled: bool
+
+
 class TrialRoutes:
-    """The route that tries a plugin. Its cage is on this machine, so that only operators of the host may."""
+    """The routes that try a plugin, and cancel that. Its cage is on this machine: only operators of the host may."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -52,14 +58,25 @@ class TrialRoutes:
                 self.try_plugin,
                 "Try a plugin in a learning cage",
                 "Whether it answers, and the grants it would need, each with its reason. It is started several times,"
-                " with nothing allowed that is not granted; nothing is stored. Needs a signed-in person, not an API"
-                " key.",
+                " with nothing allowed that is not granted; nothing is stored. A client that disconnects cancels the"
+                " trial. Needs a signed-in person, not an API key.",
                 query=TENANT_PARAM,
                 request_body=RequestBody(TryPluginBody, {"grant": ["read:fs:/srv/docs"]}),
                 error_statuses=(404, 409, 429, 502),
                 access=HOST,
                 needs_person=True,
-            )
+            ),
+            ApiRoute(
+                "DELETE",
+                "/plugins/{name}/try",
+                self.cancel_trial,
+                "Cancel the trial of a plugin",
+                "Its processes are ended, and nothing is stored: the request that tries it fails with"
+                " `trial.cancelled`. 404 if it is not being tried.",
+                query=TENANT_PARAM,
+                access=HOST,
+                needs_person=True,
+            ),
         ]
 
     async def try_plugin(self, request: Request) -> JsonResponse[PluginTrialJson]:
@@ -70,7 +87,13 @@ class TrialRoutes:
         if "call" in body:
             context = replace(await call_context(self._host, request), tenant=tenant)
             call = TrialCall(body["call"], body.get("input", {}), context)
-        report = await self._host.plugins.learning.try_plugin(
+        trial = self._host.plugins.learning.try_plugin(
             path_param(request), grants, by=person.id, tenant=tenant, call=call
         )
-        return JsonResponse(report)
+        return await respond_until_disconnect(request, trial)
+
+    async def cancel_trial(self, request: Request) -> JsonResponse[CancelledTrialJson]:
+        require_interactive_person(caller_of(request).principal)
+        name = path_param(request)
+        self._host.plugins.learning.cancel(name, await request_tenant(self._host, request))
+        return JsonResponse({"name": name, "cancelled": True})

@@ -39,7 +39,8 @@ class PluginGranted(Event):
 class PluginTried(Event):
     """A plugin was started in a cage to see what it needs. `capabilities` are those that were granted for this only.
 
-    `tool` is the one that was really called for it, if any.
+    `tool` is the one that was really called for it, if any. A trial that came to no result has the code of the `error`
+    that ended it, e.g. `policy_denied` or `trial.cancelled`: then `tool` is the one that was to be called.
     """
 
     name: str
@@ -48,6 +49,7 @@ class PluginTried(Event):
     digest: str
     answered: bool
     tool: str | None = None
+    error: str | None = None
 
 
 @event("plugin.configured")

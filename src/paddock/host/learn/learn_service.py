@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import anyio
 
-from paddock.core.errors import Busy, PluginError
+from paddock.core.errors import Busy, Conflict, NotFound, PaddockError, PluginError
 from paddock.core.events.event import EventSink
 from paddock.core.events.plugin_management import PluginTried
 from paddock.core.ids import DEFAULT_TENANT, Digest, PrincipalId, Tenant
+from paddock.core.printable import printable
 from paddock.host.learn.learning_trial import LearningTrial, OnProgress, TrialResult, ignore_progress
 from paddock.host.learn.staged_preparer import staged_preparer
 from paddock.host.learn.trial_call import TrialCall
@@ -45,6 +46,15 @@ class _Subject:
         return self.state.row.source.source.without_manifest
 
 
+@dataclass(frozen=True, slots=True)
+class _RunningTrial:
+    """The trial under way: the names that its plugin has, for whom it is tried, and what cancels it."""
+
+    names: frozenset[str]
+    tenant: Tenant
+    scope: anyio.CancelScope
+
+
 class LearnService:
     """Tries plugins. One trial at a time: each starts several processes.
 
@@ -67,6 +77,7 @@ class LearnService:
         self._runner = runner
         self._publish_for = publish_for
         self._lock = asyncio.Lock()
+        self._running: _RunningTrial | None = None
 
     async def try_plugin(
         self,
@@ -91,7 +102,7 @@ class LearnService:
         Raises:
             NotFound: it is not installed.
             Busy: another trial is under way.
-            Conflict: it has no cage: it runs elsewhere.
+            Conflict: it has no cage, because it runs elsewhere; or the trial was cancelled.
             CallerError, Invalid: the call cannot be made; see `make_trial_call`.
             PaddockError: it must not run, e.g. its configuration is incomplete.
         """
@@ -101,9 +112,42 @@ class LearnService:
             subject = await self._store.run(lambda store: _find_subject(store, name, grants), tenant)
             deployment, publish = subject.deployment, self._publish_for(tenant)
             trial = LearningTrial(deployment, grants, self._preparer, self._runner, publish, call, on_progress)
-            result = await _run_in_time(trial, deployment.name)
+            try:
+                result = await self._run_cancellable(trial, deployment, name)
+            except PaddockError as error:
+                await self._record_end(deployment, grants, by, error.error_code, call)
+                raise
+            except asyncio.CancelledError:
+                with anyio.CancelScope(shield=True):
+                    await self._record_end(deployment, grants, by, "trial.cancelled", call)
+                raise
             await self._record(deployment, grants, result, by)
             return trial_to_json(deployment, result, subject.trust, grantable=subject.grantable)
+
+    def cancel(self, name: str, tenant: Tenant) -> None:
+        """Cancel the trial of a plugin. Its processes are ended, and nothing is stored.
+
+        Args:
+            name: The plugin's name, or the alias that it is tried by.
+            tenant: For whom it is tried.
+
+        Raises:
+            NotFound: it is not being tried.
+        """
+        running = self._running
+        if running is None or name not in running.names or tenant != running.tenant:
+            raise NotFound(f"{printable(name)} is not being tried", code="trial.not_running")
+        running.scope.cancel()
+
+    async def _run_cancellable(self, trial: LearningTrial, deployment: Deployment, alias: str) -> TrialResult:
+        plugin = deployment.name
+        with anyio.CancelScope() as scope:
+            self._running = _RunningTrial(frozenset((plugin, alias)), deployment.key.tenant, scope)
+            try:
+                return await _run_in_time(trial, plugin)
+            finally:
+                self._running = None
+        raise Conflict(f"the trial of {plugin} was cancelled", code="trial.cancelled", hint="nothing was stored")
 
     async def try_server(self, subject: TrialSubject, by: PrincipalId) -> ServerTrial:
         """Try a server that is not installed; see `TryServer`.
@@ -127,6 +171,29 @@ class LearnService:
             result.failure,
         )
 
+    async def _record_end(
+        self,
+        deployment: Deployment,
+        grants: Sequence[Capability],
+        by: PrincipalId,
+        error_code: str,
+        call: TrialCall | None,
+    ) -> None:
+        """Record a trial that came to no result, e.g. because its call was refused."""
+        event = PluginTried(
+            name=deployment.name,
+            version=deployment.manifest.version,
+            capabilities=tuple(str(one) for one in grants),
+            digest=deployment.key.digest,
+            answered=False,
+            tool=call.tool if call else None,
+            error=error_code,
+        )
+        await self._publish(event, deployment.key.tenant, by)
+
+    async def _publish(self, event: PluginTried, tenant: Tenant, by: PrincipalId) -> None:
+        await self._store.run(lambda store: store.database.write(lambda tx: store.publish(tx, event)), tenant, by=by)
+
     async def _record(
         self, deployment: Deployment, grants: Sequence[Capability], result: TrialResult, by: PrincipalId
     ) -> None:
@@ -138,8 +205,7 @@ class LearnService:
             answered=result.outcome is not None,
             tool=result.tool if result.calls_made else None,
         )
-        tenant = deployment.key.tenant
-        await self._store.run(lambda store: store.database.write(lambda tx: store.publish(tx, event)), tenant, by=by)
+        await self._publish(event, deployment.key.tenant, by)
 
 
 async def _run_in_time(trial: LearningTrial, name: str) -> TrialResult:

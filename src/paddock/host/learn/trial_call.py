@@ -87,7 +87,8 @@ async def make_trial_call(
         raise Invalid(f"the parameters of {target.title} are not valid", problems, code="invalid_params")
     decision = await authorizer.decide(target, call.context)
     if isinstance(decision, Deny):
-        raise denied_error(decision, target, CallId(f"{TRIAL_CALL_PREFIX}{call.context.request}"))
+        denied = denied_error(decision, target, CallId(f"{TRIAL_CALL_PREFIX}{call.context.request}"))
+        raise denied.with_remedy(hint=denied.hint, action=None)  # it is no call of the ledger, which could be explained
     if isinstance(decision, Ask) and decision.kind != "confirmation":
         message = f"{target.title} needs the approval of other people: {decision.reason}"
         action = Action.of("plugin.enable", plugin=deployment.name, tenant=deployment.key.tenant)

@@ -69,6 +69,15 @@ def _configured(values: EntryValues) -> str:
     return f"{values.who} configured {values['name']}: {', '.join(filter(None, parts)) or 'nothing changed'}"
 
 
+def _tried(values: EntryValues) -> str:
+    tried = f"{values.who} tried what {values['name']} needs"
+    if not values.fields.get("error"):
+        return tried
+    if values.fields["error"] == "trial.cancelled":
+        return f"{tried}, and the trial was cancelled"
+    return f"{tried}, without a result: {values['error']}{values.text_if_present('tool', ' (its tool {})')}"
+
+
 INSTALL_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "plugin.installed": SentenceTemplate("Installed", "{who} installed {name} {version}"),
     "plugin.upgraded": SentenceTemplate("Upgraded", _upgraded),
@@ -84,7 +93,7 @@ INSTALL_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     ),
     "plugin.enabled": SentenceTemplate("Enabled", "{who} enabled {name}"),
     "plugin.disabled": SentenceTemplate("Disabled", _disabled),
-    "plugin.tried": SentenceTemplate("Tried", "{who} tried what {name} needs"),
+    "plugin.tried": SentenceTemplate("Tried", _tried),
     "plugin.granted": SentenceTemplate("Granted more", "{who} allowed {name} more: {capabilities}"),
     "plugin.config_validation_failed": SentenceTemplate(
         "Settings do not fit", "The {side} settings of {name} are not valid: {errors}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -15,7 +16,7 @@ from paddock.console.pages.plugins.trust import parse_shown_tools
 from paddock.console.templates import StreamEnd, render_fragment
 from paddock.console.text.trial_text import trial_values
 from paddock.core.error_formats import http_status
-from paddock.core.errors import Busy
+from paddock.core.errors import Busy, NotFound
 from paddock.core.ids import PluginName
 from paddock.host.host import Host
 from paddock.host.identity.caller import require_interactive_person
@@ -41,6 +42,7 @@ class TrialPages:
         return [
             Page("GET", "/plugins/{name}/try", self.show, HOST),
             Page("POST", "/plugins/{name}/try", self.start, HOST),
+            Page("POST", "/plugins/{name}/try/cancel", self.cancel, HOST),
             Page("GET", "/plugins/{name}/try/progress", self.stream, HOST),
         ]
 
@@ -62,6 +64,17 @@ class TrialPages:
         except Busy as busy:
             return self._render(request, plugin, previous, busy, http_status(busy))
         await _wait_finished(job)
+        return RedirectResponse(plugin_path(plugin, "try"), 303)
+
+    async def cancel(self, request: Request) -> Response:
+        """Cancel the trial. It may have ended meanwhile."""
+        context = await call_context(self._host, request)
+        require_interactive_person(context.principal)
+        plugin, job = await self._find(request)
+        with suppress(NotFound):
+            self._host.plugins.learning.cancel(plugin, context.tenant)
+        if job is not None:
+            await _wait_finished(job)
         return RedirectResponse(plugin_path(plugin, "try"), 303)
 
     async def stream(self, request: Request) -> Response:
