@@ -108,7 +108,7 @@ class Audience:
         self.events.append(event)
         self._news.set()
 
-    def on_log_line(self, key: InstanceKey, line: str) -> None:
+    def on_log_line(self, key: InstanceKey, line: str, request: str | None) -> None:
         del key
         self.lines.append(line)
         self._news.set()

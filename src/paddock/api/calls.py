@@ -12,6 +12,7 @@ from starlette.responses import Response
 from paddock.core.elicitation import QuestionAnswer
 from paddock.gate.calls.handle import CallHandle, CallJson, CallSummaryJson
 from paddock.gate.calls.recent_calls import MAX_ENDED_CALLS
+from paddock.host.calls.call_record import CallRecordJson
 from paddock.host.explain.explain_service import ExplanationJson, explanations_to_json
 from paddock.host.host import Host
 from paddock.web.request_context import call_context, is_owner, is_tenant_operator, request_tenant
@@ -70,7 +71,10 @@ class CallRoutes:
                 "/calls/{id}",
                 self.show_call,
                 "Show a call",
-                "The call, with its result or error, and its open questions.",
+                "The call, running or long over: its result or error and its open questions; the inputs without"
+                " secrets; what took how long; the decision and its rules; what its plugin logged for it. What is no"
+                " longer known, such as the result of a call that only read before the last restart, is left out, and"
+                " the record says so.",
                 query=TENANT_PARAM,
             ),
             ApiRoute(
@@ -123,8 +127,9 @@ class CallRoutes:
         limit, tenant = int_param(request, "limit", _DEFAULT_LIMIT), await request_tenant(self._host, request)
         return JsonResponse({"calls": self._host.calls.registry.recent(limit, tenant, _visibility_filter(request))})
 
-    async def show_call(self, request: Request) -> JsonResponse[CallJson]:
-        return JsonResponse(await self._host.calls.registry.describe(await self._find_call(request)))
+    async def show_call(self, request: Request) -> JsonResponse[CallRecordJson]:
+        principal = (await call_context(self._host, request)).principal
+        return JsonResponse(await self._host.calls.records.show(path_param(request, "id"), principal))
 
     async def _find_call(self, request: Request) -> CallHandle:
         return self._host.calls.registry.find(

@@ -121,6 +121,15 @@ class LimitSettings:
         minimum=1,
         tighter=Tightening.LOWER,
     )
+    kept_inputs: int = setting(
+        10_000,
+        "Of how many calls of a tenant, the newest, the inputs are kept for the page of the call; without secrets. 0 "
+        "keeps none.",
+        kind=SettingKind.INTEGER,
+        minimum=0,
+        maximum=1_000_000,
+        tighter=Tightening.LOWER,
+    )
 
     def hard_quota(self, dialect: str) -> float | None:
         """The CPU quota for a plugin of this dialect, None for no hard limit."""

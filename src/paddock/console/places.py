@@ -63,7 +63,8 @@ PLACES: Final = (
         "activity",
         "Activity",
         (
-            Section("/ledger", "Ledger", OPERATOR, ("/calls",)),
+            Section("/activity", "Calls", roots=("/calls",)),
+            Section("/ledger", "Ledger", OPERATOR),
             Section("/ledger/verify", "Verify", OPERATOR),
         ),
     ),

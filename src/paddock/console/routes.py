@@ -8,6 +8,8 @@ from paddock.console.page import Page
 from paddock.console.pages.approvals.approvals import ApprovalPages
 from paddock.console.pages.approvals.unknown_outcomes import UnknownOutcomePages
 from paddock.console.pages.home.find import FindPages
+from paddock.console.pages.calls.activity import ActivityPages
+from paddock.console.pages.calls.calls import CallPages
 from paddock.console.pages.home.home import HomePages
 from paddock.console.pages.home.repairs import RepairPages
 from paddock.console.pages.home.tour import TourGuide
@@ -55,7 +57,9 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         *KnobPages(host).routes(),
         *ConfigurationPages(host).routes(),
         *PluginLogPages(host, closing).routes(),
-        *ToolRunPages(host, closing).routes(),
+        *ToolRunPages(host).routes(),
+        *ActivityPages(host, closing).routes(),
+        *CallPages(host, closing).routes(),
         *ApprovalPages(host).routes(),
         *VerifyPages(host, closing).routes(),
         *LedgerPages(host, closing).routes(),

@@ -27,6 +27,7 @@ from paddock.console.text.principal_text import (
 )
 from paddock.core.printable import count_text
 from paddock.plugins.package.rules import format_bytes
+from paddock.ledger.text.sentence_template import duration_text
 
 KEY_LABELS: Final = "key_labels"
 """The template value with the labels of API keys by principal, for pages that name callers."""
@@ -64,6 +65,7 @@ def _environment() -> Environment:
         "visible": mark_invisible,
         "counted": count_text,
         "bytes": format_bytes,
+        "took": duration_text,
         "mood": call_severity,
     }
     filters |= {

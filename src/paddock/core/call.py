@@ -123,6 +123,8 @@ class CallContext:
     background: bool = False
     """Nobody waits for it: its caller detached from it, a schedule or a feed makes it, the host makes it to recover an
     effect, or goes on with it after a restart."""
+    origin: str | None = None
+    """Where the caller made it: `cli`, `http`, `mcp` or `console`; with the name of an MCP client as `mcp:NAME`."""
     dry_run: bool = False
     """Only what would happen is asked for."""
     policy: PolicySnapshot | None = None

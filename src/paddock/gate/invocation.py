@@ -6,7 +6,9 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+
+import orjson
 
 from paddock.capabilities.request import MethodCounts
 from paddock.core.call import CallContext
@@ -28,6 +30,9 @@ from paddock.runtime.calls import AskCaller, DeliveryStatus, OnEvent
 InvocationStatus: TypeAlias = Literal[
     "succeeded", "failed", "in_doubt", "denied", "refused", "timed_out", "cancelled", "pending_approval"
 ]
+
+MAX_INPUT_BYTES: Final = 32 * 1024
+"""Larger inputs are not kept for the page of a call."""
 
 _RETURNED = ("plugin.method_returned",)
 _CALLED_AND_RETURNED = ("plugin.method_called", *_RETURNED)
@@ -89,6 +94,7 @@ class Invocation:
     finished: bool = False
     status: InvocationStatus = "succeeded"  # this and all below: valid once it is finished
     duration_ms: float = 0.0
+    inputs: bytes | None = None  # the payload as JSON; None if it is too large to keep, or cannot be written
     _payload_hash: str | None = field(default=None, init=False)
     _result_hash: str | None = field(default=None, init=False)
     error_code: str | None = None
@@ -156,6 +162,7 @@ class Invocation:
         self.finished = True
         self.duration_ms = int((now - self.began) * 1e6) / 1000
         self.hash_payload()  # here at the latest
+        self.inputs = _encode_inputs(self.payload)
         self.payload = _EMPTY
         self._effects = self.target.effects
         if error is None:
@@ -297,6 +304,14 @@ class EventDigest:
     @property
     def hash(self) -> str | None:
         return None if self._digest is None else f"sha256:{self._digest.hexdigest()}"
+
+
+def _encode_inputs(payload: Mapping[str, Any]) -> bytes | None:
+    try:
+        encoded = orjson.dumps(payload)
+    except TypeError:  # a lone surrogate, or a value of an embedding program
+        return None
+    return encoded if len(encoded) <= MAX_INPUT_BYTES else None
 
 
 def _as_paddock_error(error: BaseException) -> PaddockError | None:

@@ -157,10 +157,16 @@ class Host:
         operator: str | None = None,
         trace: str | None = None,
         idempotency_key: str | None = None,
+        origin: str | None = None,
     ) -> CallContext:
-        """Build the context of a call; `operator` is the operator who made it on the principal's behalf, if any."""
+        """Build the context of a call; `operator` is the operator who made it on the principal's behalf, if any.
+
+        `origin` is where it is made, see `CallContext`.
+        """
         request = RequestId(new_id("req", self._clock, self._random))
-        return build_call_context(principal, request, operator, trace=trace, idempotency_key=idempotency_key)
+        return build_call_context(
+            principal, request, operator, trace=trace, idempotency_key=idempotency_key, origin=origin
+        )
 
     async def tenant(self, name: str) -> Tenant:
         """Look up a tenant by name.

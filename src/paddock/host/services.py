@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from paddock.capabilities.artifacts.service import ArtifactService
 from paddock.gate.calls.registry import CallRegistry
+from paddock.host.calls.call_history import CallHistory
+from paddock.host.calls.call_record import CallRecords
 from paddock.host.calls.caller_view import CallableAccess, PermittedPlugins
 from paddock.host.calls.osqr_activation import OsqrActivation
 from paddock.host.calls.shu_actions import ShuActions
@@ -81,6 +83,8 @@ class CallServices:
     callable_access: CallableAccess
     permitted_plugins: PermittedPlugins
     unknown_outcomes: UnknownOutcomes
+    records: CallRecords  # everything that is known of one call
+    history: CallHistory  # the calls of a tenant, newest first
 
 
 @dataclass(frozen=True, slots=True)

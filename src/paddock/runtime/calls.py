@@ -12,7 +12,7 @@ from paddock.capabilities.request import MethodCounts
 from paddock.core.call import CallContext
 from paddock.core.elicitation import AskCaller, Question, QuestionAnswer
 from paddock.core.errors import Invalid
-from paddock.core.ids import CallId
+from paddock.core.ids import CallId, RequestId
 from paddock.core.schema.compile import compile_schema
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest, Timing
@@ -22,6 +22,7 @@ from paddock.rpc.peer import PendingRequest
 MAX_CALL_S = 900.0
 """Seconds after which every call ends, however much progress it reports."""
 
+_LATE_LOG_LINE_S = 0.2  # standard error is read beside the answers
 _NEVER = float("inf")
 
 NETWORK_COUNT_KEY = "net"
@@ -139,6 +140,7 @@ class InFlightCalls:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = _NEVER
         self._waiters: list[asyncio.Future[None]] = []  # of tasks that wait for the next call to end
+        self._last_alone: tuple[float, RequestId] | None = None  # when a call ended that was the only one, and its id
         self._network_noted_to = -1  # highest request id whose call was already marked as using the network
 
     def __len__(self) -> int:
@@ -153,6 +155,18 @@ class InFlightCalls:
     def only_call(self) -> InFlightCall | None:
         """Return the call if exactly one is in flight, else None."""
         return next(iter(self._by_id.values())) if len(self._by_id) == 1 else None
+
+    def request_of_log_line(self) -> RequestId | None:
+        """Return the request that a line of standard error belongs to: that of the only call in flight.
+
+        A line may be read just after the answer that was written after it.
+        """
+        if (only := self.only_call()) is not None:
+            return only.context.request
+        if self._by_id or self._last_alone is None:
+            return None
+        ended_at, request = self._last_alone
+        return request if self._loop.time() - ended_at <= _LATE_LOG_LINE_S else None
 
     @property
     def effects(self) -> frozenset[str] | None:
@@ -190,6 +204,7 @@ class InFlightCalls:
 
     def remove(self, call: InFlightCall) -> None:
         """Forget a call that nobody waits for any more, and wake the tasks that wait for a removal."""
+        self._last_alone = (self._loop.time(), call.context.request) if len(self._by_id) == 1 else None
         self._by_id.pop(call.pending.id, None)
         self._by_token.pop(call.token, None)
         call.release()

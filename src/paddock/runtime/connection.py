@@ -18,7 +18,7 @@ from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError, TimedOut, Unavailable
 from paddock.core.events.event import EventSink
 from paddock.core.events.plugin_runtime import PluginMethodCalled, PluginMethodReturned
-from paddock.core.ids import CallId
+from paddock.core.ids import CallId, RequestId
 from paddock.rpc.errors import NO_ANSWER, PeerLost, RpcError
 from paddock.rpc.peer import JsonRpcPeer, PendingRequest
 from paddock.rpc.transport import Transport
@@ -123,6 +123,10 @@ class PluginConnection:
     def noise_lines(self) -> list[str]:
         """The first lines on its stdout that were not JSON-RPC."""
         return self._inbound.noise_lines
+
+    def request_of_log_line(self) -> RequestId | None:
+        """Return the request that a line of its standard error belongs to, if that is certain."""
+        return self._in_flight_calls.request_of_log_line()
 
     def note_network_use(self) -> None:
         """Record that the process used a network connection of its own."""

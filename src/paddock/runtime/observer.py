@@ -13,8 +13,8 @@ from paddock.runtime.exit_reason import KillReason
 class PluginObserver(Protocol):
     """Observes all plugin instances of a supervisor."""
 
-    def on_log_line(self, key: InstanceKey, line: str) -> None:
-        """The plugin wrote a line to its log."""
+    def on_log_line(self, key: InstanceKey, line: str, request: str | None) -> None:
+        """The plugin wrote a line to its log, for this request if it worked on that alone."""
         ...
 
     def on_notification(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:

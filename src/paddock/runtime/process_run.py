@@ -267,7 +267,7 @@ class ProcessRun:
             self._kill_reason.set_result(reason)
 
     def on_log_line(self, line: str) -> None:
-        self._observer.on_log_line(self._deployment.key, line)
+        self._observer.on_log_line(self._deployment.key, line, self._connection.request_of_log_line())
 
     def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         self._observer.on_notification(self._deployment.key, method, params)

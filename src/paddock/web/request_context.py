@@ -17,6 +17,7 @@ from paddock.gate.idempotency.key_verdict import validate_idempotency_key
 from paddock.host.host import Host
 from paddock.host.identity.caller import local_principal
 from paddock.principals.tenants import unknown_tenant_error
+from paddock.web.oidc.protected_resource import MCP_RESOURCE_PATH
 from paddock.web.request_headers import request_headers
 from paddock.web.routing.route import API_PREFIX, IDEMPOTENCY_HEADER, IMPERSONATE_HEADER, MAX_NAME_CHARS
 from paddock.web.security.authenticate import Caller, caller_of
@@ -38,7 +39,8 @@ async def call_context(host: Host, request: Request) -> CallContext:
     caller, scope = caller_of(request), request.scope
     headers = request_headers(scope)
     if not scope["query_string"] and _CONTEXT_HEADERS.isdisjoint(headers):
-        return host.call_context(caller.principal, operator=caller.operator)  # fast path of most requests
+        # The fast path of most requests.
+        return host.call_context(caller.principal, operator=caller.operator, origin=_origin(caller, scope["path"]))
     impersonated, tenant = headers.text(IMPERSONATE_HEADER), await request_tenant(host, request)
     if impersonated is not None:
         principal = await _impersonated_principal(
@@ -59,7 +61,17 @@ async def call_context(host: Host, request: Request) -> CallContext:
         operator=caller.operator,
         trace=(traceparent or "")[:_MAX_TRACEPARENT_CHARS] or None,
         idempotency_key=None if key is None else validate_idempotency_key(key),
+        origin=_origin(caller, scope["path"]),
     )
+
+
+def _origin(caller: Caller, path: str) -> str:
+    """Return where a request comes from, see `CallContext.origin`."""
+    if path.startswith(MCP_RESOURCE_PATH):
+        return "mcp"
+    if not path.startswith("/api/"):
+        return "console"
+    return "cli" if caller.via == "socket" else "http"
 
 
 async def _impersonated_principal(

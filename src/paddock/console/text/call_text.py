@@ -28,6 +28,44 @@ _REJECTED_TEXTS: Final = {
 }
 
 
+_OUTCOME_TEXTS: Final = {
+    "succeeded": "Succeeded",
+    "running": "Running",
+    "started": "Started, and no end is recorded",
+    "in_progress": "In progress elsewhere",
+    "pending_approval": "Waiting for approval",
+    "failed": "Failed",
+    "denied": "Denied",
+    "refused": "Refused",
+    "timed_out": "Timed out",
+    "in_doubt": "Outcome unknown",
+    "cancelled": "Cancelled",
+    "expired": "Not answered in time",
+    "voided": "The request became void",
+    "withdrawn": "Withdrawn",
+}
+_OUTCOME_TEXTS_BY_CODE: Final = {
+    "approval.denied": "Denied by a person",
+    "invalid_params": "Refused: invalid inputs",
+    "tool.quarantined": "Blocked: tool definition changed",
+}
+_OUTCOME_SEVERITIES: Final = {
+    "succeeded": "good",
+    "running": "busy",
+    "started": "busy",
+    "in_progress": "busy",
+    "pending_approval": "busy",
+    "cancelled": "calm",
+    "withdrawn": "calm",
+}
+_ORIGIN_TEXTS: Final = {
+    "cli": "from the command line",
+    "http": "over HTTP",
+    "mcp": "from an MCP client",
+    "console": "from the console",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ProgressText:
     """The progress of a call; `total` is None if the plugin does not report it."""
@@ -56,6 +94,23 @@ def call_status_text(status: str, code: str = "") -> str:
     if status == "failed" and code in _REJECTED_TEXTS:
         return _REJECTED_TEXTS[code]
     return _STATUS_TEXTS.get(status, status.replace("_", " ").capitalize())
+
+
+def outcome_text(outcome: str, code: str | None = "") -> str:
+    """Describe the exact outcome of a call; some error codes say more."""
+    return _OUTCOME_TEXTS_BY_CODE.get(code or "") or _OUTCOME_TEXTS.get(outcome, outcome.replace("_", " ").capitalize())
+
+
+def outcome_severity(outcome: str) -> str:
+    """Return the severity class of an outcome."""
+    return _OUTCOME_SEVERITIES.get(outcome, "bad")
+
+
+def origin_text(origin: str | None) -> str:
+    """Describe where a call was made; empty if that is not known."""
+    kind, _, name = (origin or "").partition(":")
+    text = _ORIGIN_TEXTS.get(kind, "")
+    return f"{text} ({name})" if text and name else text
 
 
 def latest_progress(events: Sequence[Mapping[str, Any]]) -> ProgressText | None:

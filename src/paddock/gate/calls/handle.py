@@ -95,6 +95,7 @@ class CallHandle:
         "form",
         "id",
         "in_doubt",
+        "params",
         "plugin",
         "replay_of",
         "result",
@@ -123,6 +124,7 @@ class CallHandle:
         self._started_at = started_at
         self._ended_at: datetime | None = None
         self.status: CallStatus = "running"
+        self.params: Mapping[str, Any] | None = None  # until it has ended
         self.result: Any = None
         self.error: PaddockError | None = None
         self.approval_required: NeedsApproval | None = None  # while it waits for approval
@@ -366,6 +368,7 @@ class CallHandle:
         )
         if self.in_doubt:
             self.status = "in_doubt"
+        self.params = None
         if self._questions is not None:
             self._questions.close()
         # Drop the reference back to the worker: the handle is retained for a while and would keep it alive.

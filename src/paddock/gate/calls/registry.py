@@ -247,6 +247,10 @@ class CallRegistry:
         """List the calls that wait for approval."""
         return [handle for handle in self._calls.values() if handle.approval_required is not None]
 
+    def list_current(self, tenant: Tenant) -> list[CallHandle]:
+        """List the calls of a tenant that run or wait."""
+        return [handle for handle in self._calls.values() if handle.context.tenant == tenant and not handle.is_over]
+
     def find(self, call_id: str, tenant: Tenant, is_visible: Callable[[CallHandle], bool] | None = None) -> CallHandle:
         """Find a tenant's call by its id; `is_visible` filters for callers that may not see all calls.
 
@@ -294,6 +298,7 @@ class CallRegistry:
                 handle.cancel()
 
     async def _run(self, handle: CallHandle, request: CallRequest) -> None:
+        handle.params = request.payload
         work = self._gate.call(request, handle)
         if request.approval is not None:
             work = self._run_or_follow_remote(handle, work)

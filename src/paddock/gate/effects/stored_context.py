@@ -23,6 +23,7 @@ _STORED_FIELDS: dict[str, Any] = {
     "workflow": WorkflowId,
     "step": StepId,
     "idempotency_key": str,
+    "origin": str,
 }
 
 

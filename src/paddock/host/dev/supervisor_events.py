@@ -62,8 +62,8 @@ class DevSupervisorEvents:
         """Note which instance serves from now on."""
         self._serving = key
 
-    def on_log_line(self, key: InstanceKey, line: str) -> None:
-        self._logs.write(key.plugin, line)
+    def on_log_line(self, key: InstanceKey, line: str, request: str | None) -> None:
+        self._logs.write(key.plugin, line, request)
 
     def on_notification(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
         if key == self._serving:

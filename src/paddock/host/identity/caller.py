@@ -29,10 +29,19 @@ def build_call_context(
     *,
     trace: str | None = None,
     idempotency_key: str | None = None,
+    origin: str | None = None,
 ) -> CallContext:
     """Build the context of a call; `operator` is the operator who made it on the principal's behalf, if any."""
     operator_id = OperatorId(operator) if operator else None
-    return CallContext(principal, request, principal.tenant, operator_id, trace=trace, idempotency_key=idempotency_key)
+    return CallContext(
+        principal,
+        request,
+        principal.tenant,
+        operator_id,
+        trace=trace,
+        idempotency_key=idempotency_key,
+        origin=origin,
+    )
 
 
 def impersonating_operator(context: CallContext) -> str | None:

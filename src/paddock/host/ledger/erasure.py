@@ -8,6 +8,7 @@ from paddock.capabilities.artifacts.readers import forget_recipients
 from paddock.core.clock import Clock, Random
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.gate.admission.quotas import erase_usage
+from paddock.gate.calls.call_details import CallDetailsStore, erase_call_details
 from paddock.gate.idempotency.retention import erase_people
 from paddock.host.identity.principal_transactions import Removal
 from paddock.ledger.erase import principal_aliases
@@ -23,15 +24,23 @@ class ErasureService:
     Args:
         database: Holds the ledger.
         ledger: Flushed first: entries that are still queued may name the person.
+        details: Flushed too.
         store: Truncates the database's log.
         clock, random: For the entry that records the erasure.
     """
 
     def __init__(
-        self, database: Database, ledger: LedgerWriter, store: StoreThread, clock: Clock, random: Random
+        self,
+        database: Database,
+        ledger: LedgerWriter,
+        details: CallDetailsStore,
+        store: StoreThread,
+        clock: Clock,
+        random: Random,
     ) -> None:
         self._database = database
         self._ledger = ledger
+        self._details = details
         self._store = store
         self._clock = clock
         self._random = random
@@ -44,6 +53,7 @@ class ErasureService:
             PaddockError: the queued entries cannot be written, so some would name the person afterwards.
         """
         await self._ledger.flush()
+        await self._details.flush()
         erased = await self._database.write(lambda tx: self._erase(tx, tenant, principal, by, reason))
         return Removal(erased, await self._store.run(lambda store: store.database.truncate_log()))
 
@@ -54,6 +64,6 @@ class ErasureService:
         now = self._clock.now().isoformat()
         names = principal_aliases(tx, tenant, principal)
         other_rows = erase_usage(tx, tenant, names) + erase_people(tx, tenant, names, now)
-        other_rows += forget_recipients(tx, tenant, names)
+        other_rows += forget_recipients(tx, tenant, names) + erase_call_details(tx, tenant, names)
         unit = ApprovalTransaction(tx, tenant, now, self._clock, self._random, publish_in)
         return erase_person(unit, principal, by=by, explanation=reason, other_rows=other_rows)

@@ -73,7 +73,7 @@ class LedgerReader:
         limit: int = 50,
     ) -> list[LedgerEntry]:
         """Return a page of a tenant's entries, newest first: the latest, or those before or after a sequence number."""
-        await self._flush()
+        await self.flush()
         oldest = after is not None
         entries = await self._database.read(
             lambda tx: list_entries(
@@ -86,7 +86,7 @@ class LedgerReader:
         self, tenant: Tenant, entry_filter: EntryFilter, *, before: int | None, limit: int
     ) -> tuple[list[LedgerEntry], int]:
         """Return a page as `page` does, and the sequence number after which later entries are found."""
-        await self._flush()
+        await self.flush()
         return await self._database.read(
             lambda tx: (list_entries(tx, tenant, entry_filter, before=before, limit=limit), last_seq(tx, tenant))
         )
@@ -110,7 +110,7 @@ class LedgerReader:
 
     async def export_pages(self, tenant: Tenant, entry_filter: EntryFilter) -> AsyncGenerator[list[LedgerEntry], None]:
         """Yield all current entries, oldest first, page by page: only one page is in memory."""
-        await self._flush()
+        await self.flush()
         end = await self.end_seq(tenant) + 1
         after = 0
         while True:
@@ -127,7 +127,7 @@ class LedgerReader:
 
     async def entries_of_call(self, tenant: Tenant, call_id: str) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
         """Return the entries of a call as `entries_by_id`, with entries of its request that belong to no call."""
-        await self._flush()
+        await self.flush()
 
         def query(tx: Transaction) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
             entries = call_history(tx, call_id, tenant)
@@ -144,7 +144,7 @@ class LedgerReader:
         Raises:
             NotFound: nothing was recorded under it.
         """
-        await self._flush()
+        await self.flush()
         entries, altered = await self._database.read(
             lambda tx: (entries := find_entries(tx, entry_id, tenant), find_altered(tx, entries))
         )
@@ -186,7 +186,7 @@ class LedgerReader:
             after = max(after, end)
             await self._wait_for_entries()
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
         """Flush the ledger, so that readers find what was just recorded.
 
         If that fails, on a full disk for instance, what is recorded can still be read; the host's health reports it.

@@ -39,8 +39,8 @@ class SupervisorEvents:
         self._on_given_up = on_given_up
         self._on_definitions = on_definitions
 
-    def on_log_line(self, key: InstanceKey, line: str) -> None:
-        self._logs.write(log_name(key.tenant, key.plugin), line)
+    def on_log_line(self, key: InstanceKey, line: str, request: str | None) -> None:
+        self._logs.write(log_name(key.tenant, key.plugin), line, request)
 
     def on_notification(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
         entry = {"plugin": key.plugin, "notification": method, "params": dict(params)}

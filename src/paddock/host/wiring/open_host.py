@@ -28,6 +28,7 @@ from paddock.gate.admission.call_limits import CallLimits
 from paddock.gate.admission.quotas import open_quotas
 from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import AgentAllowlistAuthorizer, ConsentCache, PolicyAuthorizer, ProposalChecker
+from paddock.gate.calls.call_details import open_call_details
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import ApprovalTokens, PendingCallResumer
 from paddock.gate.calls.tasks import CallTasks
@@ -37,6 +38,8 @@ from paddock.gate.output import OutputValidator
 from paddock.gate.permitted_targets import may_call_unattended
 from paddock.gate.recovery import RecoveryWaiter
 from paddock.host.calls.approvals import ApprovalService
+from paddock.host.calls.call_history import CallHistory
+from paddock.host.calls.call_record import CallRecords
 from paddock.host.calls.caller_view import CallableAccess, PermittedPlugins
 from paddock.host.calls.osqr_activation import OsqrActivation
 from paddock.host.calls.shu_actions import ShuActions
@@ -239,6 +242,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             limits.daily_calls_per_tenant, limits.daily_calls_per_principal, limits.daily_calls_per_plugin
         )
         async with (
+            open_call_details(database, limits.kept_inputs) as call_details,
             open_quotas(daily_limits, database, clock) as quotas,
             open_supervisor(deps, call_timeout=limits.call_timeout_s) as supervisor,
         ):
@@ -279,7 +283,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             uninstall_cleanup = UninstallCleanup(store, reconciler, services, logs, tasks)
             definitions = DefinitionService(store, views, logs, reconciler, resumer.void_pending)
             metrics = Metrics(supervisor.statuses, calls, ledger, database)
-            gate.observe(metrics.call_ended, log_call, *([spans.call_ended] if spans else []))
+            gate.observe(metrics.call_ended, log_call, call_details.call_ended, *([spans.call_ended] if spans else []))
             receivers = ReceiverDestinations(settings.events.private_receivers)
             sender, source = WebhookSender(receivers, clock), settings.events.source
             lifecycle = PluginLifecycle(store, supervisor, reconciler, uninstall_cleanup, environ)
@@ -317,6 +321,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 artifacts=services.artifacts,
                 embedded=EmbeddedPlugins(store, views, reconciler, approval_service.restore_waiting_calls),
             )
+            ledger_reader = LedgerReader(database, ledger, directories.state)
+            explanations = ExplainService(views, active_policy, ledger, gate.catalogue, clock)
             call_services = CallServices(
                 registry=calls,
                 actions=ShuActions(gate, calls, approval_tokens),
@@ -324,6 +330,10 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 callable_access=CallableAccess(gate, calls, approval_tokens, active_policy),
                 permitted_plugins=PermittedPlugins(gate),
                 unknown_outcomes=UnknownOutcomes(database, views, gate.starter.effects.in_doubt, node, clock, random),
+                records=CallRecords(
+                    calls, explanations, ledger_reader, call_details, plugins.logs, database, gate.catalogue, clock
+                ),
+                history=CallHistory(calls, ledger_reader, database, clock),
             )
             secret_store = SecretService(views, keys, reconciler.apply_secret_change)
             secrets = SecretServices(
@@ -333,11 +343,11 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             )
             live_events = LiveEvents(database, source, ledger.wait_for_write)
             ledger_services = LedgerServices(
-                reader=LedgerReader(database, ledger, directories.state),
+                reader=ledger_reader,
                 verification=VerificationService(
                     partial(open_direct, address), directories.state, ledger, tasks, clock
                 ),
-                erasure=ErasureService(database, ledger, views, clock, random),
+                erasure=ErasureService(database, ledger, call_details, views, clock, random),
                 webhooks=WebhookService(views, keys, receivers, sender, source, clock, random),
                 live_events=live_events,
             )
@@ -366,7 +376,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 policy=PolicyServices(
                     active=active_policy,
                     rules=PolicyService(views, active_policy, gate.catalogue, directories, settings.policy, clock),
-                    explanations=ExplainService(views, active_policy, ledger, gate.catalogue, clock),
+                    explanations=explanations,
                 ),
                 secrets=secrets,
                 ledger=ledger_services,

@@ -1,4 +1,4 @@
-"""Pages of the ledger: the filtered list, live updates, exports, and the timeline of one call."""
+"""Pages of the ledger: the filtered list, live updates, exports, and single entries."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from paddock.console.page import Page, render_page
 from paddock.console.pages.ledger.export import CSV_HEADER, csv_lines, json_lines
 from paddock.console.pages.ledger.filters import LedgerFilters, entry_type_options, parse_filters, parse_seq
-from paddock.console.pages.ledger.waterfall import build_waterfall
 from paddock.console.templates import HtmlFragment, render_fragment
 from paddock.core.call import CallContext
-from paddock.core.clock import format_utc
 from paddock.core.errors import HostError, Invalid, NotFound, Problem
 from paddock.core.ids import Tenant
-from paddock.host.explain.call_explanation import CallExplanationJson
+from paddock.core.printable import count_text
 from paddock.host.explain.explain_service import explanations_to_json
 from paddock.host.host import Host
 from paddock.ledger.entry import LedgerEntry
@@ -35,7 +33,7 @@ _PAGE_SIZE = 50
 
 
 class LedgerPages:
-    """The ledger's list, exports and timelines."""
+    """The ledger's list, exports and entries."""
 
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
@@ -47,7 +45,7 @@ class LedgerPages:
             Page("GET", "/ledger/live", self.stream, OPERATOR),
             Page("GET", "/ledger/export.jsonl", self.export_jsonl, OPERATOR),
             Page("GET", "/ledger/export.csv", self.export_csv, OPERATOR),
-            Page("GET", "/ledger/{id}", self.show_timeline, OPERATOR),
+            Page("GET", "/ledger/{id}", self.show_entry, OPERATOR),
         ]
 
     # --- all of it ----------------------------------------------------------------------------------------------------
@@ -129,44 +127,44 @@ class LedgerPages:
 
     # --- one thing ----------------------------------------------------------------------------------------------------
 
-    async def show_timeline(self, request: Request) -> Response:
+    async def show_entry(self, request: Request) -> Response:
+        """Show an entry, or the entries of a request; lead from a call or an approval to the page of the call."""
         context, entry_id = await call_context(self._host, request), path_param(request, "id").strip()
-        explanations, explain_error = await self._explain(context, entry_id)
         try:
             entries, altered_entries = await self._host.ledger.reader.entries_of_call(context.tenant, entry_id)
         except NotFound:
-            # An approval has no entries under its own id, but its call has.
-            if explanations and (call := explanations[0]["call_id"]) != entry_id:
-                return RedirectResponse(f"/ledger/{quote(call, safe='')}", 303)
+            call = await self._find_call(context, entry_id)
+            if call is not None:
+                return RedirectResponse(f"/calls/{quote(call, safe='')}", 303)
             return render_page(request, "story_unknown.html", {"wanted": entry_id}, 404)
+        single = entries[0] if len(entries) == 1 and entries[0].id == entry_id else None
+        if single is None and any(entry.call == entry_id for entry in entries):
+            return RedirectResponse(f"/calls/{quote(entry_id, safe='')}", 303)
         altered = {entry.id for entry in altered_entries}
         labels = await self._host.identity.api_keys.labels(context.tenant)
-        single = entries[0] if len(entries) == 1 and entries[0].id == entry_id else None
+        calls = list(dict.fromkeys(entry.call for entry in entries if entry.call))
         values = {
             "wanted": entry_id,
             "single": single,
-            "heading": entry_sentence(single, labels) if single else None,
-            "waterfall": build_waterfall(entries, altered, format_utc(datetime.now(UTC)), labels),
-            "altered": [entry for entry in entries if entry.id in altered],
-            "answers": [
-                entry_values(entry, labels)
-                for entry in entries
-                if entry.type in ("approval.answered", "approval.ended")
+            "heading": entry_sentence(single, labels) if single else f"One request, {count_text(len(calls), 'call')}",
+            "calls": calls,
+            "entries": [
+                entry_values(entry, labels) | {"entry": entry, "altered": entry.id in altered} for entry in entries
             ],
-            "explained": explanations,
-            "broken": explain_error,
+            "altered": altered_entries,
         }
         return render_page(request, "story.html", values)
 
-    async def _explain(self, context: CallContext, entry_id: str) -> tuple[list[CallExplanationJson], str]:
-        """Return explanations of the calls, or none and a message if the entries were tampered with."""
+    async def _find_call(self, context: CallContext, entry_id: str) -> str | None:
+        """Return the call that an id without entries means: an approval's, or one that has only just begun."""
+        if (handle := self._host.calls.registry.get(entry_id)) and handle.context.tenant == context.tenant:
+            return entry_id
         try:
             explanations = await self._host.policy.explanations.explain(entry_id, context.principal)
-        except NotFound:
-            return [], ""
-        except HostError as error:
-            return [], error.message
-        return explanations_to_json(entry_id, explanations)["calls"], ""
+        except (NotFound, HostError):
+            return None
+        calls = explanations_to_json(entry_id, explanations)["calls"]
+        return calls[0]["call_id"] if calls else None
 
 
 def entry_values(entry: LedgerEntry, labels: Mapping[str, str]) -> dict[str, Any]:
@@ -178,5 +176,5 @@ def entry_values(entry: LedgerEntry, labels: Mapping[str, str]) -> dict[str, Any
         "label": type_label(entry.type),
         "mood": entry_severity(entry),
         "plugin": entry.plugin,
-        "link": f"/ledger/{quote(entry.call or entry.id, safe='')}",
+        "link": f"/calls/{quote(entry.call, safe='')}" if entry.call else f"/ledger/{quote(entry.id, safe='')}",
     }

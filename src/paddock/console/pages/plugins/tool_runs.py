@@ -1,13 +1,12 @@
-"""Pages for running a tool from a form, and following the call."""
+"""Pages for running a tool from a form, also with the inputs of an earlier call."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -17,47 +16,62 @@ from paddock.console.forms.fields import FormView, build_form
 from paddock.console.forms.parse import RAW_JSON_FIELD, apply_row_edits, is_form_edit, parse_form
 from paddock.console.forms.request_form import MAX_FORM_FILES_BYTES, read_form
 from paddock.console.page import Page, is_operator, render_page
-from paddock.console.templates import HtmlFragment, StreamEnd, render_fragment
-from paddock.console.text.call_text import call_status_text, drop_repeats, event_text, latest_progress, preview_result
-from paddock.core.elicitation import QuestionAnswer
 from paddock.core.errors import Invalid, NotFound, Problem
 from paddock.core.schema.compile import compile_schema
-from paddock.gate.calls.handle import MAX_RETAINED_EVENTS, CallHandle
-from paddock.host.explain.call_explanation import CallExplanation
+from paddock.gate.calls.handle import CallHandle
+from paddock.gate.calls.redact_inputs import without_paths
+from paddock.host.calls.call_record import unknown_call_error
 from paddock.host.host import Host
-from paddock.web.request_context import call_context, is_owner
-from paddock.web.routing.route import path_param
+from paddock.web.request_context import call_context
+from paddock.web.routing.route import MAX_NAME_CHARS, path_param
 from paddock.web.security.authenticate import caller_of
-from paddock.web.sse import FINAL_EVENT_TIMEOUT_S, event_stream
 
-_ENDED_STATUSES = ("succeeded", "failed", "in_doubt", "cancelled")
-_MAX_EVENTS = 8  # listed on the page
-_MIN_UPDATE_INTERVAL_S = 0.2
+
+@dataclass(frozen=True, slots=True)
+class EarlierCall:
+    """The call that is made again: whether its inputs are still kept, and the paths of secrets to enter again."""
+
+    call_id: str
+    kept: bool
+    redacted: tuple[str, ...]
 
 
 class ToolRunPages:
-    """Runs tools, and shows their calls with progress, questions and results."""
+    """Runs tools from a form."""
 
-    def __init__(self, host: Host, closing: asyncio.Event) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
-        self._closing = closing
 
     def routes(self) -> list[Page]:
         return [
             Page("GET", "/plugins/{name}/run/{method:path}", self.show_form),
             Page("POST", "/plugins/{name}/run/{method:path}", self.run),
-            Page("GET", "/calls/{id}", self.show_call),
-            Page("GET", "/calls/{id}/progress", self.stream),
-            Page("POST", "/calls/{id}/cancel", self.cancel),
-            Page("POST", "/calls/{id}/questions/{question}", self.answer_question),
         ]
-
-    # --- before it runs ----------------------------------------------------------------------------------------------
 
     async def show_form(self, request: Request) -> Response:
         tool = await self._find_tool(request)
         shape = build_control(tool["input_schema"] or {})
-        return self._render_form(request, tool, build_form(shape), raw="raw" in request.query_params)
+        raw = "raw" in request.query_params
+        if call_id := request.query_params.get("again", "")[:MAX_NAME_CHARS]:
+            value, redacted = await self._earlier_inputs(request, call_id)
+            again = EarlierCall(call_id, value is not None, redacted)
+            form = build_form(shape) if value is None else build_form(shape, value)
+            return self._render_form(request, tool, form, raw=raw, again=again)
+        return self._render_form(request, tool, build_form(shape), raw=raw)
+
+    async def _earlier_inputs(self, request: Request, call_id: str) -> tuple[Any, tuple[str, ...]]:
+        """Return the inputs of an earlier call of this tool without the secrets, None if they are not kept; and the
+        paths of the secrets.
+
+        Raises:
+            NotFound: there is no such call for the caller, or it was one of another tool.
+        """
+        principal = (await call_context(self._host, request)).principal
+        record = await self._host.calls.records.show(call_id, principal)
+        if (record["plugin"], record["callable"]) != (path_param(request), path_param(request, "method")):
+            raise unknown_call_error(call_id)
+        value = without_paths(record["inputs"], record["redacted"]) if record["inputs_kept"] else None
+        return value, tuple(record["redacted"])
 
     async def run(self, request: Request) -> Response:
         tool, form_data = await self._find_tool(request), await read_form(request, MAX_FORM_FILES_BYTES)
@@ -95,10 +109,11 @@ class ToolRunPages:
         text: str | None = None,
         problems: Sequence[Problem] = (),
         status: int = 200,
+        again: EarlierCall | None = None,
     ) -> Response:
         json_text = text if text is not None else json.dumps(form.root.value or {}, indent=2, ensure_ascii=False)
         values: dict[str, Any] = {"plugin": path_param(request), "tool": tool, "form": form, "problems": problems}
-        values |= {"raw": raw, "text": json_text}
+        values |= {"raw": raw, "text": json_text, "again": again}
         return render_page(request, "run.html", values, status)
 
     async def _find_tool(self, request: Request) -> dict[str, Any]:
@@ -114,67 +129,6 @@ class ToolRunPages:
         if tool is None or (method not in permitted and not is_operator(caller_of(request))):
             raise NotFound(f"{name} has no tool {method!r} for you", code="callable.not_found")
         return tool | {"offered": method in permitted}
-
-    # --- while it runs, and after ------------------------------------------------------------------------------------
-
-    async def show_call(self, request: Request) -> Response:
-        try:
-            call = await self._find_call(request)
-        except NotFound:
-            return await self._redirect_to_record(request)
-        return render_page(request, "call.html", _call_values(call))
-
-    async def _redirect_to_record(self, request: Request) -> Response:
-        """Redirect to the ledger for a call from before this daemon started."""
-        context, call_id = await call_context(self._host, request), path_param(request, "id")
-        explanations = await self._host.policy.explanations.explain(call_id, context.principal)
-        if not any(
-            isinstance(explanation, CallExplanation) and explanation.timeline.call == call_id
-            for explanation in explanations
-        ):
-            raise NotFound(f"no call {call_id!r} is known", code="call.not_found")
-        section = "ledger" if is_operator(caller_of(request)) else "explain"
-        return RedirectResponse(f"/{section}/{quote(call_id, safe='')}", 303)
-
-    async def stream(self, request: Request) -> Response:
-        call = await self._find_call(request)
-        return event_stream(_fragments(call), self._closing, final_timeout_s=FINAL_EVENT_TIMEOUT_S)
-
-    async def cancel(self, request: Request) -> Response:
-        call = await self._find_call(request)
-        await self._host.approvals.cancel(call)
-        return RedirectResponse(f"/calls/{quote(call.id)}", 303)
-
-    async def answer_question(self, request: Request) -> Response:
-        call, form = await self._find_call(request), await read_form(request, MAX_FORM_FILES_BYTES)
-        question_id = path_param(request, "question")
-        open_question = next(
-            (candidate for candidate in call.questions.to_json() if candidate["id"] == question_id), None
-        )
-        if open_question is None:
-            raise NotFound("this question is not open any more", code="question.not_found")
-        action = "accept" if form.last_text("_action") == "accept" else "decline"
-        content: dict[str, Any] = {}
-        if action == "accept" and "schema" in open_question:
-            shape = build_control(open_question["schema"])
-            value, problems = parse_form(shape, form.texts, form.files)
-            problems = problems or compile_schema(open_question["schema"]).errors(value)
-            if problems:
-                return render_page(
-                    request, "call.html", _call_values(call, {question_id: build_form(shape, value, problems)}), 422
-                )
-            content = value
-        call.questions.answer(question_id, QuestionAnswer(action, content))
-        return RedirectResponse(f"/calls/{quote(call.id)}", 303)
-
-    async def _find_call(self, request: Request) -> CallHandle:
-        context, caller = await call_context(self._host, request), caller_of(request)
-        principal = caller.principal
-
-        def is_visible(call: CallHandle) -> bool:
-            return is_operator(caller) or is_owner(principal, call.context.principal)
-
-        return self._host.calls.registry.find(path_param(request, "id"), context.tenant, is_visible)
 
 
 async def _wait_for_rejection(call: CallHandle) -> None:
@@ -200,40 +154,3 @@ def _other_problems(schema: Any, value: Any, problems: Sequence[Problem]) -> lis
     return [
         problem for problem in compile_schema(schema or {}).errors(value) if not problem.path.startswith(unparsed_paths)
     ]
-
-
-def _call_values(handle: CallHandle, forms: dict[str, FormView] | None = None) -> dict[str, Any]:
-    call = handle.to_json()
-    question_forms = {
-        question["id"]: build_form(build_control(question["schema"]))
-        for question in call["questions"]
-        if "schema" in question
-    }
-    ended = call["status"] in _ENDED_STATUSES
-    events = handle.last_events(MAX_RETAINED_EVENTS)
-    # An open question is shown as a form of its own.
-    lines = [(event.number, event_text(event.data)) for event in events if event.kind != "question"]
-    return {
-        "call": call,
-        "over": ended,
-        "words": call_status_text(call["status"], call.get("error", {}).get("code", "")),
-        "progress": None if ended else latest_progress([event.data for event in events if event.kind == "event"]),
-        "messages": drop_repeats(lines)[-_MAX_EVENTS:],
-        "glance": preview_result(call["result"]) if "result" in call else None,
-        "forms": question_forms | (forms or {}),
-    }
-
-
-async def _fragments(call: CallHandle) -> AsyncGenerator[HtmlFragment | StreamEnd, None]:
-    """Yield the live part of the page on each change, at a limited rate."""
-    revision = -1
-    while True:
-        revision = await call.wait_changed(revision)
-        values = _call_values(call)
-        yield render_fragment("call_state.html", values)
-        if values["over"]:
-            yield StreamEnd()
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_MIN_UPDATE_INTERVAL_S):
-                await call.wait_ended()

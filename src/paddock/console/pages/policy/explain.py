@@ -117,7 +117,11 @@ class ExplainPages:
             explanations = await self._host.policy.explanations.explain(subject_id, context.principal)
         except NotFound:
             return self._render(request, subject_id, status=404)
-        return self._render(request, subject_id, explanations_to_json(subject_id, explanations))
+        found = explanations_to_json(subject_id, explanations)
+        calls = [one["call_id"] for one in found["calls"]]
+        if len(calls) == 1 and (subject_id == calls[0] or subject_id.startswith(("apr_", "sta_"))):
+            return RedirectResponse(f"/calls/{quote(calls[0], safe='')}#decision", 303)
+        return self._render(request, subject_id, found)
 
     def _render(
         self, request: Request, subject_id: str, explanations: ExplanationJson | None = None, status: int = 200

@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypedDict
+from typing import Annotated, NotRequired, TypedDict, cast
 
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.schema_annotations import DateTime
@@ -98,6 +98,9 @@ class LogLineJson(TypedDict):
 
     at: DateTime
     line: str
+    request: NotRequired[
+        Annotated[str, "The request that the plugin worked on, where the line itself does not say it."]
+    ]
 
 
 def one_of_lines(lines: Iterable[LogLineJson]) -> Callable[[LogLineJson], bool]:
@@ -116,3 +119,28 @@ def read_last_lines(directory: Path, name: str, count: int) -> list[LogLineJson]
                 with contextlib.suppress(ValueError, RecursionError):  # truncated by a full disk, or not written by us
                     entries.append(json.loads(line))
     return list(entries)
+
+
+def read_request_lines(directory: Path, name: str, request: str, count: int) -> list[LogLineJson]:
+    """Read the last lines of a log that belong to a request: by their mark, or by the `request_id` of their record."""
+    path = log_path(directory, name)
+    entries: deque[LogLineJson] = deque(maxlen=count)
+    needle = request.encode()
+    for file in (path.with_name(path.name + _ROTATED_SUFFIX), path):
+        with contextlib.suppress(OSError), file.open("rb") as lines:
+            for line in lines:
+                if needle not in line:
+                    continue
+                with contextlib.suppress(ValueError, RecursionError):
+                    entry: LogLineJson = json.loads(line)
+                    if entry.get("request") == request or _names_request(str(entry.get("line", "")), request):
+                        entries.append(entry)
+    return list(entries)
+
+
+def _names_request(line: str, request: str) -> bool:
+    """Return whether a line is a record of the SDK that names this request."""
+    if not line.startswith("{"):
+        return False
+    record = json.loads(line)
+    return isinstance(record, dict) and cast("dict[str, object]", record).get("request_id") == request

@@ -31,6 +31,12 @@ class PluginLogReader:
         """
         return await self._logs.read_last(await self._log_name(name, tenant), lines)
 
+    async def read_request(
+        self, name: str, request: str, *, tenant: Tenant = DEFAULT_TENANT, lines: int = 200
+    ) -> list[LogLineJson]:
+        """Return the last lines that a tenant's plugin wrote for one request. Raises as `read_last` does."""
+        return await self._logs.read_request(await self._log_name(name, tenant), request, lines)
+
     async def follow(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Subscription[LogLineJson]:
         """Follow new log lines, starting when this is awaited, not at the first read. Raises as `read_last` does."""
         return self._logs.follow(await self._log_name(name, tenant))

@@ -27,7 +27,7 @@ from paddock.core.events.event import Event, EventSink
 from paddock.core.events.plugin_runtime import PluginStorageDenied
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.printable import count_text, printable
-from paddock.host.plugins.logs.log_files import LogFiles, LogLineJson, log_name, read_last_lines
+from paddock.host.plugins.logs.log_files import LogFiles, LogLineJson, log_name, read_last_lines, read_request_lines
 from paddock.host.plugins.pubsub import PubSub, Subscription
 
 T = TypeVar("T")
@@ -67,12 +67,17 @@ class PluginLogs:
         self._closing = False
         self._lost_lines: Counter[str] = Counter()  # used by the writer thread alone: lines that could not be written
 
-    def write(self, name: str, line: str) -> None:
-        """Queue one line for writing and publish it to followers. Does not wait. Control characters are escaped."""
+    def write(self, name: str, line: str, request: str | None = None) -> None:
+        """Queue one line for writing and publish it to followers. Does not wait. Control characters are escaped.
+
+        `request` is the request that the plugin worked on, if the line does not say that itself.
+        """
         entry: LogLineJson = {
             "at": self._clock.now().isoformat(),
             "line": printable(line, _MAX_ESCAPE_CHARS * len(line)),
         }
+        if request is not None:
+            entry["request"] = request
         self._followers.publish(name, entry)
         data = _encode_line(entry)
         with self._condition:
@@ -98,6 +103,12 @@ class PluginLogs:
             HostError: the disk does not answer.
         """
         return await self._run_on_thread(partial(read_last_lines, self._directory, name, count), "give", name)
+
+    async def read_request(self, name: str, request: str, count: int) -> list[LogLineJson]:
+        """Read the last lines that were written for one request, as `read_last` does."""
+        return await self._run_on_thread(
+            partial(read_request_lines, self._directory, name, request, count), "give", name
+        )
 
     async def remove_plugin(self, plugin: str) -> None:
         """Remove the logs of a plugin that no longer runs, for all tenants.

@@ -1,0 +1,1 @@
+"""Pages of calls: one page per call, and the list of all."""

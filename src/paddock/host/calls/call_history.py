@@ -1,0 +1,242 @@
+"""The calls of a tenant, newest first: those that run or wait now, and pages of those that ended, from the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict
+
+from paddock.approvals.store import latest_for_call
+from paddock.core.call import OPERATOR, Principal
+from paddock.core.clock import Clock, format_utc
+from paddock.core.ids import Tenant
+from paddock.core.schema_annotations import DateTime
+from paddock.gate.calls.handle import CallHandle
+from paddock.gate.calls.registry import CallRegistry
+from paddock.host.calls.day_statistics import DayStatistics, DayStatisticsJson, last_seq_before, read_calls_of_day
+from paddock.host.ledger.reader import LedgerReader
+from paddock.ledger.entry import parse_object
+from paddock.ledger.read.failures import FactCondition, failure_queries
+from paddock.manifest.names import full_name
+from paddock.principals.api_keys import key_labels, list_keys
+from paddock.principals.caller_text import caller_text
+from paddock.store.database import Database, Row, Transaction
+
+OutcomeFilter: TypeAlias = Literal["", "failed", "denied", "waiting", "running"]
+
+MAX_CURRENT_CALLS: Final = 50  # that run or wait, listed on top
+_MAX_CACHED_DAYS: Final = 64
+_FAILED_SQL: Final = dict(failure_queries())["call.ended"]
+_DENIED_SQL: Final = FactCondition((("status", "denied"),)).sql()
+_SELECT = "SELECT seq, at, plugin, call, principal, facts, personal FROM ledger WHERE tenant = ? AND seq >= 1"
+
+
+class CallRowJson(TypedDict):
+    """One call in a list."""
+
+    call_id: str
+    name: str
+    plugin: str
+    callable: str
+    outcome: Annotated[str, "As `outcome` of a call: `succeeded`, `denied`, `running`, `pending_approval`, …"]
+    error_code: str | None
+    at: Annotated[DateTime, "When it ended; when it began if it goes on."]
+    duration_ms: float | None
+    who: Annotated[str | None, "Null if it was erased."]
+    who_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallFilter:
+    """Which calls to list; what is empty does not filter. `person` includes the keys of a person."""
+
+    outcome: OutcomeFilter = ""
+    plugin: str = ""
+    person: str = ""
+    day: date | None = None
+
+
+class CallPage(NamedTuple):
+    """One page. `older` is the cursor of the next one; None if this is the last."""
+
+    current: list[CallRowJson]
+    ended: list[CallRowJson]
+    older: int | None
+
+
+class CallHistory:
+    """Lists calls. Operators see those of their tenant, others those that they or their keys made.
+
+    Args:
+        registry: The calls that run or wait.
+        ledger: Flushed before each read.
+        database: Holds the ledger.
+        clock: Says what day it is.
+    """
+
+    def __init__(self, registry: CallRegistry, ledger: LedgerReader, database: Database, clock: Clock) -> None:
+        self._registry = registry
+        self._ledger = ledger
+        self._database = database
+        self._clock = clock
+        self._days: dict[tuple[Tenant, str], DayStatistics] = {}
+
+    async def page(self, by: Principal, wanted: CallFilter, *, before: int | None = None, limit: int = 50) -> CallPage:
+        """Return a page of calls: the newest, or those before a cursor."""
+        await self._ledger.flush()
+
+        def read(tx: Transaction) -> tuple[list[CallRowJson], int | None, dict[str, str], Sequence[str] | None]:
+            labels = key_labels(tx, by.tenant)
+            callers = _visible_callers(tx, by, wanted)
+            if wanted.outcome in ("waiting", "running"):
+                return [], None, labels, callers
+            rows, older = _ended_rows(tx, by.tenant, wanted, callers, before, limit)
+            listed = (_row_json(tx, by.tenant, row, labels) for row in rows)
+            return [one for one in listed if one is not None], older, labels, callers
+
+        ended, older, labels, callers = await self._database.read(read)
+        shows_current = before is None and wanted.outcome in ("", "waiting", "running")
+        is_today = wanted.day is None or wanted.day == self._clock.now().astimezone(UTC).date()
+        current = self._current(by, wanted, callers, labels) if shows_current and is_today else []
+        shown = {one["call_id"] for one in current}
+        return CallPage(current, [one for one in ended if one["call_id"] not in shown], older)
+
+    async def day(self, tenant: Tenant, day: date | None = None) -> DayStatisticsJson:
+        """Return how the calls of a day went, today by default; UTC."""
+        today = self._clock.now().astimezone(UTC).date()
+        chosen = day or today
+        key, known = (tenant, chosen.isoformat()), self._days.get((tenant, chosen.isoformat()))
+        begin = format_utc(datetime.combine(chosen, time(), UTC))
+        end = format_utc(datetime.combine(chosen + timedelta(days=1), time(), UTC))
+        await self._ledger.flush()
+
+        def read(tx: Transaction) -> tuple[int, int, list[dict[str, Any]], bool]:
+            after = known.last_seq if known else last_seq_before(tx, tenant, begin)
+            until = last_seq_before(tx, tenant, end)
+            return after, until, *read_calls_of_day(tx, tenant, after, until)
+
+        after, until, facts, complete = await self._database.read(read)
+        statistics = known or DayStatistics(key[1], after)
+        if statistics.last_seq == after:  # no other request counted these meanwhile
+            statistics.add(facts)
+            statistics.last_seq = max(after, until)
+            statistics.complete = statistics.complete and complete
+        self._days.pop(key, None)
+        self._days[key] = statistics
+        while len(self._days) > _MAX_CACHED_DAYS:
+            del self._days[next(iter(self._days))]
+        return statistics.to_json()
+
+    def _current(
+        self, by: Principal, wanted: CallFilter, callers: Sequence[str] | None, labels: dict[str, str]
+    ) -> list[CallRowJson]:
+        """Return the calls that run or wait now, newest first."""
+        listed = [
+            _handle_json(handle, labels)
+            for handle in self._registry.list_current(by.tenant)
+            if _is_wanted(handle, wanted, callers)
+        ]
+        return sorted(listed, key=lambda one: one["call_id"], reverse=True)[:MAX_CURRENT_CALLS]
+
+
+def _visible_callers(tx: Transaction, by: Principal, wanted: CallFilter) -> list[str] | None:
+    """Return whose calls to list; None for everybody's."""
+    own = None if OPERATOR in by.roles else _with_keys(tx, by.tenant, by.id)
+    if not wanted.person:
+        return own
+    chosen = _with_keys(tx, by.tenant, wanted.person)
+    return chosen if own is None else [one for one in chosen if one in own]
+
+
+def _with_keys(tx: Transaction, tenant: str, principal: str) -> list[str]:
+    kind, _, name = principal.partition(":")
+    return [principal] if kind != "user" else [principal, *(f"key:{one.id}" for one in list_keys(tx, tenant, name))]
+
+
+def _ended_rows(
+    tx: Transaction, tenant: str, wanted: CallFilter, callers: Sequence[str] | None, before: int | None, limit: int
+) -> tuple[list[Row], int | None]:
+    """Return the newest rows that fit, and where the next page begins."""
+    conditions, values = "", list[Any]()
+    # The rows of a failed or denied call are few, and found by an index of their own. Otherwise the index of the caller
+    # or of the plugin yields them in order, if the other columns are hidden from the planner.
+    narrow = {"failed": f" AND {_FAILED_SQL}", "denied": f" AND {_DENIED_SQL}"}.get(wanted.outcome, "")
+    by_caller, by_plugin = callers is not None, bool(wanted.plugin)
+    of_type = (
+        " AND type || '' = 'call.ended'" if (by_caller or by_plugin) and not narrow else " AND type = 'call.ended'"
+    )
+    if wanted.plugin:
+        conditions += " AND plugin || '' = ?" if narrow or by_caller else " AND plugin = ?"
+        values.append(wanted.plugin)
+    if wanted.day is not None:
+        begin = datetime.combine(wanted.day, time(), UTC)
+        first = last_seq_before(tx, tenant, format_utc(begin))
+        last = last_seq_before(tx, tenant, format_utc(begin + timedelta(days=1)))
+        conditions += " AND seq > ? AND seq <= ?"
+        values += [first, last]
+    if before is not None:
+        conditions += " AND seq < ?"
+        values.append(before)
+    rows: dict[int, Row] = {}
+    for caller in callers if callers is not None else (None,):
+        of_caller = "" if caller is None else " AND principal = ?" if not narrow else " AND principal || '' = ?"
+        query = f"{_SELECT}{of_type}{narrow}{conditions}{of_caller} ORDER BY seq DESC LIMIT ?"
+        given = (tenant, *values, *(() if caller is None else (caller,)), limit + 1)
+        rows |= {row["seq"]: row for row in tx.all(query, given)}
+    newest = sorted(rows, reverse=True)
+    page = [rows[seq] for seq in newest[:limit]]
+    return page, page[-1]["seq"] if len(newest) > limit else None
+
+
+def _row_json(tx: Transaction, tenant: str, row: Row, labels: dict[str, str]) -> CallRowJson | None:
+    """Return a call that ended; None for one that went on after a person approved it."""
+    facts = parse_object(row["facts"])
+    personal = {} if row["personal"] is None else parse_object(row["personal"])
+    outcome, code = str(facts.get("status") or "failed"), facts.get("error_code")
+    if outcome == "pending_approval":
+        approval = latest_for_call(tx, tenant, row["call"])
+        if approval is not None and approval.state.value in ("approved", "consumed"):
+            return None
+        outcome, code = approval.state.value if approval else outcome, None
+        outcome = "pending_approval" if outcome == "pending" else outcome
+    plugin, method = str(row["plugin"] or facts.get("name") or ""), str(facts.get("method") or "")
+    owner = personal.get("owner")
+    return {
+        "call_id": row["call"] or "",
+        "name": full_name(plugin, method),
+        "plugin": plugin,
+        "callable": method,
+        "outcome": outcome,
+        "error_code": None if outcome in ("succeeded", "pending_approval") else code,
+        "at": row["at"],
+        "duration_ms": facts.get("duration_ms"),
+        "who": row["principal"],
+        "who_name": caller_text(row["principal"], owner if isinstance(owner, str) else None, labels),
+    }
+
+
+def _is_wanted(handle: CallHandle, wanted: CallFilter, callers: Iterable[str] | None) -> bool:
+    waits = handle.status == "pending_approval"
+    return (
+        not (wanted.outcome == "waiting" and not waits)
+        and not (wanted.outcome == "running" and waits)
+        and (not wanted.plugin or handle.plugin == wanted.plugin)
+        and (callers is None or handle.context.principal.id in callers)
+    )
+
+
+def _handle_json(handle: CallHandle, labels: dict[str, str]) -> CallRowJson:
+    principal = handle.context.principal
+    return {
+        "call_id": handle.id,
+        "name": full_name(handle.plugin, handle.callable),
+        "plugin": handle.plugin,
+        "callable": handle.callable,
+        "outcome": handle.status,
+        "error_code": None,
+        "at": handle.started_at,
+        "duration_ms": None,
+        "who": principal.id,
+        "who_name": caller_text(principal.id, principal.owner, labels),
+    }
