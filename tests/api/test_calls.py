@@ -20,7 +20,7 @@ def test_a_declared_method_is_called_and_its_result_comes_back(served: Daemon) -
 
     assert answer.status == 200
     assert (answer.body["status"], answer.body["result"]["said"]) == ("succeeded", "hello")
-    assert served.ask("GET", f"/calls/{answer.body['call_id']}").body == answer.body
+    assert served.ask("GET", f"/calls/{answer.body['call_id']}").body.items() >= answer.body.items()
 
 
 @pytest.mark.req("G-06", "others are not found")

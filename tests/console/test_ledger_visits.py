@@ -85,7 +85,7 @@ def test_what_went_wrong_is_one_click_away_and_pages_keep_their_filters(served: 
 
     everything, wrong = shown(served, "/ledger"), shown(served, "/ledger?wrong=1")
     assert 'href="/ledger?wrong=1"' in everything
-    assert f"/ledger/{failed}" in wrong
+    assert f"/calls/{failed}" in wrong
     assert "it worked" not in wrong
 
     first = shown(served, "/ledger?type=calls&plugin=parrot")
@@ -112,14 +112,15 @@ def test_any_id_leads_to_what_it_names(served: Daemon) -> None:
 
     assert served.ask("GET", f"//ledger?id={request}", accept="text/html").headers["location"] == f"/ledger/{request}"
     found = served.ask("GET", f"//ledger/{request}", accept="text/html")
-    assert (found.status, found.headers["location"]) == (303, f"/ledger/{waits['call_id']}")
-    story = shown(served, f"/ledger/{waits['call_id']}")
-    assert "It waits for a person" in story
-    assert "plugin-wants-a-yes" in story  # the rule that decided
-    (entry,) = set(re.findall(r"/ledger/(evt_\w+)", story.partition("wants to call")[2].partition("</details>")[0]))
-    assert f'href="/ledger/{waits["call_id"]}"' in shown(
-        served, f"/ledger/{entry}"
-    )  # from one entry to all of its call
+    assert (found.status, found.headers["location"]) == (303, f"/calls/{waits['call_id']}")
+    for place in (f"/ledger/{waits['call_id']}", f"/explain/{waits['call_id']}", f"/explain/{request}"):
+        led = served.ask("GET", f"/{place}", accept="text/html")
+        assert (led.status, led.headers["location"].partition("#")[0]) == (303, f"/calls/{waits['call_id']}")
+    page = shown(served, f"/calls/{waits['call_id']}")
+    assert "Waiting for approval" in page
+    assert "plugin-wants-a-yes" in page  # the rule that decided
+    (entry,) = set(re.findall(r"/ledger/(evt_\w+)", page.partition("wants to call")[0].rpartition("<li")[2]))
+    assert f'href="/calls/{waits["call_id"]}"' in shown(served, f"/ledger/{entry}")  # from one entry to all of its call
     assert "Nothing is recorded under that id" in shown(served, "/ledger/call_nobody", status=404)
 
 
@@ -175,7 +176,7 @@ def test_new_entries_appear_on_top_while_somebody_follows_and_their_place_is_kep
         focused = page.evaluate(FOCUSED)
 
         known = made(served, "parrot.say", text="look here")
-        expect(entries.first.get_by_role("link")).to_have_attribute("href", f"/ledger/{known}")
+        expect(entries.first.get_by_role("link")).to_have_attribute("href", f"/calls/{known}")
 
         assert page.evaluate(FOCUSED) == focused
         assert entries.count() <= 50
@@ -190,34 +191,35 @@ def test_one_call_is_read_from_end_to_end(browser: Browser, served: Daemon) -> N
         page.goto(f"/ledger/{waits['call_id']}")
         expect(page.get_by_role("heading", name="shu_notes.add_note")).to_be_visible()
         expect(page.get_by_text("Its author requires approval by a person").first).to_be_visible()
+        assert page.locator("svg.lane rect.bar.waited").first.bounding_box() is not None
 
-        page.locator("summary", has_text="it worked").click()
+        page.get_by_role("link", name=re.compile("it worked")).click()
 
-        step = page.locator("details[open]")
-        expect(step.get_by_text("Place in the chain")).to_be_visible()
-        expect(step.get_by_label(re.compile("Facts of entry"))).to_contain_text('"status": "succeeded"')
-        assert page.locator("svg.bar.waited rect.span").first.bounding_box() is not None
+        expect(page.get_by_text("Place in the chain")).to_be_visible()
+        expect(page.get_by_label(re.compile("Facts of entry"))).to_contain_text('"status": "succeeded"')
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_that_is_not_remembered_leads_to_what_was_recorded_of_it(served: Daemon) -> None:
+def test_a_call_of_an_earlier_host_has_its_page_from_what_was_recorded_of_it(served: Daemon) -> None:
     lines = download(served, "/ledger/export.jsonl?type=call.ended&principal=user:ann")[1].splitlines()
     former = json.loads(lines[0])["call"]
 
-    found = served.ask("GET", f"//calls/{former}", accept="text/html")
-    assert (found.status, found.headers["location"]) == (303, f"/ledger/{former}")
+    page = shown(served, f"/calls/{former}")
+    assert "The result is no longer kept" in page
+    assert "long ago" in page  # its inputs
     assert "There is nothing here" in shown(served, "/calls/call_nobody", status=404)
 
 
 @needs_a_browser
-def test_a_member_is_led_to_their_own_former_call_and_not_to_that_of_another(browser: Browser, served: Daemon) -> None:
+def test_a_member_sees_their_own_former_call_and_not_that_of_another(browser: Browser, served: Daemon) -> None:
     lines = download(served, "/ledger/export.jsonl?type=call.ended&principal=user:ann")[1].splitlines()
     theirs, others = json.loads(lines[0])["call"], made(served, "parrot.say", text="mine")
     with visiting(browser, served, "ann") as page:
         page.goto(f"/calls/{theirs}")
-        expect(page).to_have_url(re.compile(f"/explain/{theirs}"))
+        expect(page.get_by_role("heading", name="parrot.say")).to_be_visible()
+        expect(page.get_by_role("heading", name="Log")).to_have_count(0)
         answer = page.goto(f"/calls/{others}")
         assert answer is not None
         assert answer.status == 404
@@ -236,12 +238,12 @@ def test_a_call_is_followed_to_its_end_and_the_browser_does_not_come_back(browse
         _tell_when_closed(page)
         going = served.ask("POST", "/plugins/parrot/call/wait", {}, prefer="respond-async").body["call_id"]
         page.goto(f"/calls/{going}")
-        expect(page.get_by_text("Running")).to_be_visible()
-        expect(page.get_by_role("progressbar", name="How far it is")).to_be_visible()
+        expect(page.locator("#call-head").get_by_text("Running")).to_be_visible()
+        expect(page.get_by_role("progressbar", name="Progress")).to_be_visible()
 
         served.ask("POST", f"/calls/{going}/cancel")
 
-        expect(page.get_by_text("It was cancelled")).to_be_visible()  # without loading the page again
+        expect(page.locator("#call-head").get_by_text("Cancelled")).to_be_visible()  # without loading the page again
         holds(page, "window.ended === 'ended'")
 
 
@@ -260,8 +262,8 @@ def test_a_question_is_a_form_whose_mistakes_stay_while_the_call_goes_on(browser
         page.get_by_label("Coats").fill("3")
         page.get_by_role("button", name="Answer").click()
 
-        expect(page.get_by_text("It worked")).to_be_visible()
-        expect(page.get_by_label("The result")).to_contain_text("red")
+        expect(page.locator("#call-head").get_by_text("Succeeded")).to_be_visible()
+        expect(page.get_by_label("Result as JSON")).to_contain_text("red")
 
 
 # --- home -------------------------------------------------------------------------------------------------------------
