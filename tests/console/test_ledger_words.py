@@ -1,4 +1,4 @@
-"""What the pages of ledger, calls and home say, without a page: filters, waterfalls, files, verdicts, results."""
+"""What the pages of ledger, calls and home say, without a page: filters, timelines, files, verdicts, results."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from paddock.console.pages.calls.timeline import Timeline, draw_timeline
 from paddock.console.pages.home.home import MAX_TILES, select_tiles, summarize_home
 from paddock.console.pages.ledger.export import CSV_HEADER, csv_lines, json_lines
 from paddock.console.pages.ledger.filters import entry_type_options, parse_filters, parse_seq
 from paddock.console.pages.ledger.verify import build_verdict_text
-from paddock.console.pages.ledger.waterfall import build_waterfall
 from paddock.console.text.call_text import drop_repeats, event_text, latest_progress, preview_result
 from paddock.console.text.plugin_text import PluginSeverity, PluginSummary
+from paddock.host.explain.call_spans import build_spans
 from paddock.ledger.chain.verifier import ChainFinding
 from paddock.ledger.entry import LedgerEntry
 
@@ -69,33 +70,45 @@ def test_types_are_chosen_by_groups_that_have_entries_and_what_is_chosen_is_amon
 # --- one call ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_waterfall_shows_what_took_how_long_and_draws_a_long_wait_shorter() -> None:
+def drawn(
+    entries: list[LedgerEntry], altered: tuple[str, ...] = (), now: str = "2030-01-31T10:00:00+00:00"
+) -> Timeline:
+    spans = build_spans(entries, altered, {}, now)
+    first = min((span.begin for span in spans), default=0)
+    return draw_timeline([span.to_json(first) for span in spans])
+
+
+@pytest.mark.req("B-18", "page of a call")
+def test_a_timeline_has_an_axis_in_real_units_and_breaks_a_long_wait() -> None:
     entries = [
         entry(1, "approval.requested", "08:00:00.000000", {"approval": "apr_1"}, requester="user:ann"),
         entry(2, "approval.answered", "09:00:00.000000", {"approval": "apr_1", "approved": True, "state": "approved"}),
         entry(3, "plugin.fetched", "09:00:00.060000", {"duration_ms": 20.0, "host": "h", "status": 200}),
         entry(4, "call.ended", "09:00:00.100000", {"duration_ms": 100.0, "status": "succeeded", "success": True}),
     ]
-    drawn = build_waterfall(entries, {"evt_3"}, "2030-01-31T10:00:00+00:00", {})
+    timeline = drawn(entries, ("evt_3",))
 
-    assert [(bar.entry.seq, bar.kind) for bar in drawn.bars] == [(1, "waited"), (4, "ran"), (2, "moment"), (3, "ran")]
-    wait, ran, _, fetched = drawn.bars
-    assert (wait.left, wait.took, drawn.shortened) == (0.0, "1 h 0 min", True)
-    assert wait.width == pytest.approx(40, abs=0.1)
-    assert ran.width == pytest.approx(60, abs=0.1)
-    assert fetched.left == pytest.approx(40 + 60 * 0.4, abs=0.1)
-    assert fetched.altered
-    assert fetched.mood == "bad"
-    assert all(0 <= bar.left <= bar.left + bar.width <= 100.01 for bar in drawn.bars)
+    assert [(bar.span["entry"], bar.span["kind"]) for bar in timeline.bars] == [
+        ("evt_1", "waited"), ("evt_4", "ran"), ("evt_2", "moment"), ("evt_3", "ran")
+    ]  # fmt: skip
+    wait, ran, _, fetched = timeline.bars
+    (shortened,) = timeline.breaks
+    assert (wait.left, wait.took, shortened.label) == (0.0, "1 h 0 min", "1 h 0 min")
+    assert wait.width == shortened.width < 10
+    assert ran.width == pytest.approx(100 - shortened.width, abs=0.1)
+    assert fetched.left == pytest.approx(ran.left + ran.width * 0.4, abs=0.1)
+    assert fetched.span["severity"] == "bad"
+    assert len(timeline.ticks) >= 3
+    assert all(0 <= bar.left <= bar.left + bar.width <= 100.01 for bar in timeline.bars)
 
 
 def test_what_still_waits_goes_on_until_now_and_odd_times_break_nothing() -> None:
-    waits = build_waterfall([entry(1, "approval.requested", "08:00:00.000000")], (), "2030-01-31T08:00:05+00:00", {})
-    odd = build_waterfall([entry(1, "call.ended", "no time", {"duration_ms": "long"})], (), "never", {})
+    waits = drawn([entry(1, "approval.requested", "08:00:00.000000")], now="2030-01-31T08:00:05+00:00")
+    odd = drawn([entry(1, "call.ended", "no time", {"duration_ms": "long"})], now="never")
 
     assert waits.bars[0].took == "5.0 s"
     assert odd.bars[0].width > 0
-    assert build_waterfall([], (), "", {}).bars == ()
+    assert drawn([], now="").bars == ()
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

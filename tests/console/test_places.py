@@ -44,7 +44,7 @@ def test_every_tab_leads_to_a_page_that_serves_those_who_see_it(section: Section
 
 
 def test_people_see_the_places_that_are_for_them() -> None:
-    assert [place.label for place, _ in visible_places(ANN)] == ["Home", "Inbox", "Plugins"]
+    assert [place.label for place, _ in visible_places(ANN)] == ["Home", "Inbox", "Plugins", "Activity"]
     assert [place.label for place, _ in visible_places(OLGA)] == ["Home", "Inbox", "Plugins", "Activity", "Admin"]
     assert "Host" not in [tab.label for tab in position_of("/policy", TENANT_OPERATOR).tabs]
 
@@ -56,6 +56,7 @@ def test_people_see_the_places_that_are_for_them() -> None:
         ("/plugins/greeter/knobs", "Plugins", "Installed"),
         ("/install/inst_1", "Plugins", "Install"),
         ("/ledger/verify", "Activity", "Verify"),
+        ("/calls/call_1", "Activity", "Calls"),
         ("/policy/versions/pol_1", "Admin", "Rules"),
         ("/settings/people/bo", "Admin", "People"),
         ("/settings", "You", "Profile"),

@@ -109,7 +109,7 @@ class Audience:
         self._news.set()
 
     def on_log_line(self, key: InstanceKey, line: str, request: str | None) -> None:
-        del key
+        del key, request
         self.lines.append(line)
         self._news.set()
 

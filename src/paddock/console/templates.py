@@ -26,8 +26,8 @@ from paddock.console.text.principal_text import (
     requester_name,
 )
 from paddock.core.printable import count_text
-from paddock.plugins.package.rules import format_bytes
 from paddock.ledger.text.sentence_template import duration_text
+from paddock.plugins.package.rules import format_bytes
 
 KEY_LABELS: Final = "key_labels"
 """The template value with the labels of API keys by principal, for pages that name callers."""

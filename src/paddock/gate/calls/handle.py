@@ -288,6 +288,10 @@ class CallHandle:
         while self._ended_at is None:
             await self._next_change()
 
+    def begin(self, params: Mapping[str, Any]) -> None:
+        """Remember the inputs, until it has ended; an approver may have changed them."""
+        self.params = params
+
     def set_canceller(self, cancel: Callable[[], object]) -> None:
         """Set the function that stops its work on cancellation; it is called at once if that was requested already."""
         self._stop = cancel

@@ -298,7 +298,7 @@ class CallRegistry:
                 handle.cancel()
 
     async def _run(self, handle: CallHandle, request: CallRequest) -> None:
-        handle.params = request.payload
+        handle.begin(request.payload)
         work = self._gate.call(request, handle)
         if request.approval is not None:
             work = self._run_or_follow_remote(handle, work)

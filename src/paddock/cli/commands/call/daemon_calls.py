@@ -57,19 +57,27 @@ def list_(*, limit: int, tenant: str, as_json: bool) -> None:
 @options.tenant
 @options.as_json
 def show(call_id: str, *, tenant: str, as_json: bool) -> None:
-    """Show a call: its status, its open questions, and its result or error."""
-    from paddock.cli.client.api_client import path_segment, require_daemon
+    """Show a call, running or long over: who made it with which inputs, the decision, the timeline, what its plugin
+    logged, its open questions, and its result or error.
+
+    The result goes to stdout, everything else to stderr. Secrets in the inputs are left out.
+    """
+    from paddock.cli.client.api_client import open_client, path_segment
     from paddock.cli.output.approval_prompt import approve_hint, print_preview
+    from paddock.cli.output.call_record_text import record_lines
     from paddock.cli.output.question_prompt import print_open_question
     from paddock.core.error_formats import error_from_problem
     from paddock.core.events.calls import undisclosed_text
 
-    call = require_daemon(_DAEMON_PURPOSE, tenant).get(f"/calls/{path_segment(call_id)}")
+    with open_client(tenant) as client:
+        call = client.get(f"/calls/{path_segment(call_id)}")
     if as_json:
         print_json(call)
         return
     until = f" until {_format_time(call['ended_at'])}" if call["ended_at"] else ""
     print_message(f"{_call_name(call)} {_status_text(call)}, since {_format_time(call['started_at'])}{until}")
+    for line in record_lines(call):
+        print_message(line)
     if polling := call.get("in_progress"):
         poll_count = "once" if polling["asked"] == 1 else f"{polling['asked']} times"
         next_poll = f", next at {_format_time(polling['next'])}" if polling["next"] else ""
@@ -86,7 +94,10 @@ def show(call_id: str, *, tenant: str, as_json: bool) -> None:
     if warning := undisclosed_text(call.get("undisclosed")):
         print_message(f"{styled('flagged:', 'yellow')} {warning}")
     if call["status"] == "succeeded":
-        print_json(call["result"])
+        if call["result_kept"]:
+            print_json(call["result"])
+        else:
+            print_message("  result: no longer kept")
     elif error := call.get("error"):
         print_error(error_from_problem(error))
 
