@@ -7,9 +7,9 @@ import asyncio
 from paddock.console.page import Page
 from paddock.console.pages.approvals.approvals import ApprovalPages
 from paddock.console.pages.approvals.unknown_outcomes import UnknownOutcomePages
-from paddock.console.pages.home.find import FindPages
 from paddock.console.pages.calls.activity import ActivityPages
 from paddock.console.pages.calls.calls import CallPages
+from paddock.console.pages.home.find import FindPages
 from paddock.console.pages.home.home import HomePages
 from paddock.console.pages.home.repairs import RepairPages
 from paddock.console.pages.home.tour import TourGuide
