@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,37 @@ def test_a_call_is_shown_with_what_became_of_it(served: Paddock) -> None:
     assert served("call", "show", bad, "--json").json["status"] == "failed"
 
 
+@pytest.mark.req("B-18", "page of a call")
+def test_a_call_is_shown_with_who_made_it_what_was_decided_and_what_its_plugin_logged(served: Paddock) -> None:
+    call_id = detached(served, "parrot.note", '{"text": "oats", "api_key": "s3cret"}')
+    served("call", "follow", call_id)
+
+    shown = served("call", "show", call_id)
+    for part in (
+        "from the command line",
+        '"text": "oats"',
+        "left out as secret: api_key",
+        "operators-may-call",
+        "noted",
+    ):
+        assert part in shown.err
+    assert "s3cret" not in shown.err
+    record = served("call", "show", call_id, "--json").json
+    assert [span["kind"] for span in record["timeline"]][-1] == "ran"
+    assert (record["outcome"], record["links"]["page"]) == ("succeeded", f"/calls/{call_id}")
+
+
+def test_a_call_of_an_earlier_host_is_shown_without_a_daemon(paddock: Paddock, tmp_path: Path) -> None:
+    paddock("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
+    paddock("plugin", "enable", "parrot")
+    paddock("call", "parrot.say", "-p", '{"text": "hay"}')
+    (entry,) = paddock("ledger", "tail", "--type", "call.ended", "--json").json["entries"]
+
+    shown = paddock("call", "show", entry["call"])
+    assert '"text": "hay"' in shown.err
+    assert "result: no longer kept" in shown.err
+
+
 def test_a_call_under_way_is_listed_and_cancelled(served: Paddock) -> None:
     call_id = detached(served, "parrot.wait")
 
@@ -84,13 +116,13 @@ def test_a_call_that_nobody_knows_is_not_found(served: Paddock, what: str) -> No
 
 
 def test_what_became_of_a_call_from_before_a_restart_is_found_elsewhere_and_that_is_said(served: Paddock) -> None:
-    refused = served("call", "show", "call_before", "--json", code=3).error
+    refused = served("call", "follow", "call_before", "--json", code=3).error
 
     assert refused["code"] == "call.not_found"
     assert refused["action"] == {"kind": "call.explain", "arguments": {"call": "call_before"}}
 
 
-@pytest.mark.parametrize("words", [["list"], ["show", "x"], ["follow", "x"], ["answer", "x", "{}"], ["cancel", "x"]])
+@pytest.mark.parametrize("words", [["list"], ["follow", "x"], ["answer", "x", "{}"], ["cancel", "x"]])
 def test_without_a_daemon_it_is_said_that_one_is_needed(paddock: Paddock, words: list[str]) -> None:
     refused = paddock.quickly("call", *words, "--json", code=1).error
 

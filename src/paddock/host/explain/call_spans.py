@@ -126,7 +126,7 @@ def _entry_spans(
             begin,
             end,
             type_label(entry.type),
-            entry_sentence(entry, labels),
+            entry_sentence(entry, labels, short_names=True),
             "bad" if is_altered else entry_severity(entry),
             waited_for,
             entry,

@@ -14,7 +14,7 @@ from paddock.core.events.calls import REPORTED_BY, CallEnded
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.ledger.entry import LedgerEntry, read_entry
 from paddock.ledger.entry_hash import COLUMNS, SealedEntry
-from paddock.ledger.read.failures import failure_queries
+from paddock.ledger.read.failures import failure_queries, outcome_query
 from paddock.store.database import Row, Transaction
 
 MAX_PAGE_ENTRIES = 1000
@@ -44,7 +44,8 @@ class EntryFilter:
 
     A `type` that ends in `.*` matches every type with that prefix. Entries that report another event (`stands_for`) are
     found by that event's type too. `types` adds more such types. `since` (inclusive) and `until` (exclusive) are
-    ISO-8601 in UTC. `wrong` limits the list to failures.
+    ISO-8601 in UTC. `wrong` limits the list to failures. `outcome`, one of `CALL_OUTCOMES`, limits it to calls that
+    ended so.
     """
 
     type: str | None = None
@@ -56,6 +57,7 @@ class EntryFilter:
     until: str | None = None
     types: tuple[str, ...] = ()
     wrong: bool = False
+    outcome: str | None = None
 
     @property
     def requested_types(self) -> tuple[str, ...]:
@@ -89,7 +91,9 @@ def list_entries(
     conditions, values = _filter_condition(entry_filter, after, before)
     order, page_size = "DESC" if newest_first else "ASC", max(0, min(limit, MAX_PAGE_ENTRIES))
     rows_by_seq: dict[int, Row] = {}
-    if entry_filter.wrong:
+    if entry_filter.outcome is not None:
+        type_conditions = [(f" AND {outcome_query(entry_filter.outcome)}", ())]
+    elif entry_filter.wrong:
         type_conditions = _failure_conditions(entry_filter)
     else:
         type_conditions = (
@@ -209,7 +213,7 @@ def _filter_condition(entry_filter: EntryFilter, after: int | None, before: int 
     if entry_filter.request is not None:
         conditions.append((_OF_REQUEST, (entry_filter.request, entry_filter.request)))
     # Failures are rare and found by type. The plugin index would search all rows of a busy plugin.
-    unindexed = " || ''" if entry_filter.wrong else ""
+    unindexed = " || ''" if entry_filter.wrong or entry_filter.outcome is not None else ""
     comparisons = {
         f"plugin{unindexed} = ?": entry_filter.plugin,
         f"principal{unindexed} = ?": entry_filter.principal,

@@ -67,6 +67,9 @@ CONDITIONAL_FAILURES: Final[Mapping[str, tuple[FactCondition, ...]]] = MappingPr
 )
 """Types of which only entries that meet one of the conditions are failures."""
 
+CALL_OUTCOMES: Final = ("succeeded", "failed", "denied", "refused", "timed_out", "in_doubt")
+"""Outcomes by which calls can be listed quickly: all but the first are among the few that failed."""
+
 FailureQuery: TypeAlias = tuple[str, str]
 """A type, and the extra SQL condition for its rows; empty where all rows match."""
 
@@ -82,6 +85,14 @@ def failure_queries() -> list[FailureQuery]:
     return always + [
         (kind, condition.sql()) for kind, conditions in CONDITIONAL_FAILURES.items() for condition in conditions
     ]
+
+
+def outcome_query(outcome: str) -> str:
+    """Return the condition for calls that ended with one of `CALL_OUTCOMES`, so that an index serves it."""
+    assert outcome in CALL_OUTCOMES
+    status = FactCondition((("status", outcome),)).sql()
+    failed = "" if outcome in ("succeeded", "denied") else f"{CONDITIONAL_FAILURES['call.ended'][0].sql()} AND "
+    return f"type = 'call.ended' AND {failed}{status}"
 
 
 def _json_fragment(name: str, value: Any) -> str:

@@ -93,7 +93,7 @@ def _revoked(values: EntryValues) -> str:
 
 def _in_doubt(values: EntryValues) -> str:
     next_step = _RECOVERY_TEXT.get(str(values.fields.get("recovery")), "")
-    return f"Nobody knows whether {values.what} happened: {values['reason']}" + (f"; {next_step}" if next_step else "")
+    return f"The outcome of {values.what} is unknown: {values['reason']}" + (f"; {next_step}" if next_step else "")
 
 
 def _resolved(values: EntryValues) -> str:
@@ -111,11 +111,11 @@ CALL_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "call.started": SentenceTemplate("Call started", "{who} started {what}"),
     "call.ended": SentenceTemplate("Call ended", _ended),
     "call.dry_run": SentenceTemplate("Dry run", _dry_run),
-    "effect.in_doubt": SentenceTemplate("Outcome in doubt", _in_doubt),
+    "effect.in_doubt": SentenceTemplate("Outcome unknown", _in_doubt),
     "effect.in_progress": SentenceTemplate(
         "Still at work", "{what} is still being worked on; it is checked until {until~minute}"
     ),
-    "effect.resolved": SentenceTemplate("Doubt settled", _resolved),
+    "effect.resolved": SentenceTemplate("Outcome known", _resolved),
     "plugin.method_called": SentenceTemplate("Method called", "{what} was called"),
     "plugin.method_returned": SentenceTemplate("Method returned", "{what} answered in {duration_ms~took}"),
     "plugin.tool_invoked": SentenceTemplate("Tool used", _used),

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from paddock.core.printable import count_text
+from paddock.principals.caller_text import caller_text
 
 UNKNOWN_PERSON: Final = "somebody"  # erased, or never known
 _PERSON_FIELDS: Final = frozenset(
@@ -26,11 +27,15 @@ class EntryValues(Mapping[str, str]):
     Args:
         fields: The fields of the entry.
         labels: The labels of API keys by principal; a sentence names the key and its label.
+        short_names: Whether people and keys are named as for people, `ann’s assistant`, and not by their ids.
     """
 
-    def __init__(self, fields: Mapping[str, Any], labels: Mapping[str, str] = _NO_LABELS) -> None:
+    def __init__(
+        self, fields: Mapping[str, Any], labels: Mapping[str, str] = _NO_LABELS, *, short_names: bool = False
+    ) -> None:
         self.fields = fields
         self._labels = labels
+        self._short_names = short_names
 
     def __getitem__(self, name: str) -> str:
         """Return the text of a field. `who` is the actor, and `what` is the callable.
@@ -48,8 +53,11 @@ class EntryValues(Mapping[str, str]):
             return _FORMATTERS[read_as](number) if read_as in _FORMATTERS else count_text(int(number), read_as)
         if field not in _PERSON_FIELDS:
             return value_text(self.fields.get(field), "something")
-        name = value_text(self.fields.get(field), UNKNOWN_PERSON)
-        return labelled(name, self._labels)
+        value = self.fields.get(field)
+        if self._short_names and isinstance(value, str) and value:
+            owner = self.fields.get("owner") if field == "principal" else None
+            return truncate_text(caller_text(value, owner if isinstance(owner, str) else None, self._labels))
+        return labelled(value_text(value, UNKNOWN_PERSON), self._labels)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.fields)

@@ -10,9 +10,20 @@ from urllib.parse import urlencode
 from paddock.core.errors import OperatorError
 from paddock.host.ledger.reader import parse_ledger_time
 from paddock.ledger.read.entries import EntryFilter
+from paddock.ledger.read.failures import CALL_OUTCOMES
 from paddock.ledger.text.entry_text import ENTRY_GROUPS, group_types, type_label
 
-_FILTER_FIELDS: Final = ("wrong", "type", "plugin", "principal", "call", "request", "since", "until")
+OUTCOMES: Final = (
+    ("succeeded", "Succeeded"),
+    ("failed", "Failed"),
+    ("denied", "Denied"),
+    ("refused", "Refused"),
+    ("timed_out", "Timed out"),
+    ("in_doubt", "Outcome unknown"),
+)
+"""Outcomes of calls to filter by; `CALL_OUTCOMES` of the ledger."""
+
+_FILTER_FIELDS: Final = ("wrong", "outcome", "type", "plugin", "principal", "call", "request", "since", "until")
 _MAX_FIELD_CHARS: Final = 256  # per field
 _MAX_SEQ: Final = 2**63 - 1
 
@@ -47,6 +58,7 @@ def parse_filters(query: Mapping[str, str]) -> LedgerFilters:
     """Parse the filters of a query string. Invalid times are reported, and do not filter."""
     given = {name: query.get(name, "").strip()[:_MAX_FIELD_CHARS] for name in _FILTER_FIELDS}
     given["wrong"] = "1" if given["wrong"] else ""
+    given["outcome"] = given["outcome"] if given["outcome"] in CALL_OUTCOMES else ""
     mistakes: dict[str, str] = {}
     times: dict[str, str | None] = {}
     for name in ("since", "until"):
@@ -66,6 +78,7 @@ def parse_filters(query: Mapping[str, str]) -> LedgerFilters:
         since=times["since"],
         until=times["until"],
         wrong=bool(given["wrong"]),
+        outcome=given["outcome"] or None,
     )
     return LedgerFilters(given, entry_filter, mistakes)
 

@@ -15,7 +15,8 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from paddock.console.page import Page, render_page
 from paddock.console.pages.ledger.export import CSV_HEADER, csv_lines, json_lines
-from paddock.console.pages.ledger.filters import LedgerFilters, entry_type_options, parse_filters, parse_seq
+from paddock.console.pages.ledger.filters import OUTCOMES, LedgerFilters, entry_type_options, parse_filters, parse_seq
+from paddock.console.pages.ledger.lifecycle_runs import collapse_runs
 from paddock.console.templates import HtmlFragment, render_fragment
 from paddock.core.call import CallContext
 from paddock.core.errors import HostError, Invalid, NotFound, Problem
@@ -24,7 +25,8 @@ from paddock.core.printable import count_text
 from paddock.host.explain.explain_service import explanations_to_json
 from paddock.host.host import Host
 from paddock.ledger.entry import LedgerEntry
-from paddock.ledger.text.entry_text import entry_sentence, entry_severity, type_label
+from paddock.ledger.text.entry_text import ENTRY_GROUPS, entry_sentence, entry_severity, type_label
+from paddock.principals.caller_text import caller_text
 from paddock.web.request_context import call_context
 from paddock.web.routing.route import CSV, MAX_NAME_CHARS, NDJSON, OPERATOR, path_param
 from paddock.web.sse import event_stream
@@ -68,11 +70,14 @@ class LedgerPages:
         values = {
             "filters": filters,
             "given": filters.given,
+            "groups": [(group.name, group.title) for group in ENTRY_GROUPS],
+            "outcomes": OUTCOMES,
+            "person_name": caller_text(filters.given["principal"] or None, None, labels),
             "choices": entry_type_options(
                 await self._host.ledger.reader.entry_types(context.tenant), filters.given["type"]
             ),
             "names": await self._host.ledger.reader.suggest_names(context.tenant),
-            "entries": [entry_values(entry, labels) for entry in entries],
+            "entries": collapse_runs([entry_values(entry, labels) for entry in entries]),
             "newer": filters.address(after=entries[0].seq) if newer and entries else None,
             "older": filters.address(before=entries[-1].seq) if older and entries else None,
             "first": before is None and after is None,
@@ -90,7 +95,7 @@ class LedgerPages:
             async for entries in pages:
                 labels = await self._host.identity.api_keys.labels(tenant)
                 rows = [entry_values(entry, labels) for entry in entries]
-                yield render_fragment("ledger_entries.html", {"entries": rows})
+                yield render_fragment("ledger_entries.html", {"entries": collapse_runs(rows)})
 
     # --- taken away ---------------------------------------------------------------------------------------------------
 
@@ -146,7 +151,9 @@ class LedgerPages:
         values = {
             "wanted": entry_id,
             "single": single,
-            "heading": entry_sentence(single, labels) if single else f"One request, {count_text(len(calls), 'call')}",
+            "heading": entry_sentence(single, labels, short_names=True)
+            if single
+            else f"One request, {count_text(len(calls), 'call')}",
             "calls": calls,
             "entries": [
                 entry_values(entry, labels) | {"entry": entry, "altered": entry.id in altered} for entry in entries
@@ -172,7 +179,8 @@ def entry_values(entry: LedgerEntry, labels: Mapping[str, str]) -> dict[str, Any
     return {
         "seq": entry.seq,
         "at": entry.at,
-        "sentence": entry_sentence(entry, labels),
+        "sentence": entry_sentence(entry, labels, short_names=True),
+        "type": entry.type,
         "label": type_label(entry.type),
         "mood": entry_severity(entry),
         "plugin": entry.plugin,
