@@ -81,5 +81,6 @@ def _log_lines(record: CallRecordJson) -> list[str]:
     lines = ["  log:"]
     for entry in record["log"][-_MAX_LOG_LINES:]:
         first, *rest = format_for_terminal(entry["line"])
-        lines += [f"    {entry['at'][11:19]}  {first}", *(f"      {line}" for line in rest)]
+        # The last line of a traceback says what happened; `plugin logs` shows all of it.
+        lines += [f"    {entry['at'][11:19]}  {first}", *(f"      {line.strip()}" for line in rest[-1:])]
     return lines
