@@ -34,7 +34,7 @@ NOUNS = {
     ),
     *("secret", "tenant", "user", "webhook"),
     # what belongs to one of these
-    *("dead-letter", "identity", "member", "role", "scope", "session", "standing", "unresolved"),
+    *("dead-letter", "file", "identity", "member", "role", "scope", "session", "standing", "unresolved"),
 }
 FOR_WHAT_IS_KEPT = {"add", "list", "show", "remove"}
 VERBS = {

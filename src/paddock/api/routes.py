@@ -32,6 +32,7 @@ from paddock.api.plugins.management import PluginManagementRoutes
 from paddock.api.plugins.plugins import PluginRoutes
 from paddock.api.plugins.trials import TrialRoutes
 from paddock.api.policy import PolicyRoutes
+from paddock.api.policy_files import PolicyFileRoutes
 from paddock.api.secrets import SecretRoutes
 from paddock.api.session import SessionRoutes
 from paddock.api.unresolved_calls import UnresolvedCallRoutes
@@ -67,6 +68,7 @@ def api_routes(
         *ArtifactRoutes(host).endpoints(),
         *LedgerRoutes(host, shutdown.closing).endpoints(),
         *PolicyRoutes(host).endpoints(),
+        *PolicyFileRoutes(host).endpoints(),
         *EventRoutes(host, shutdown.closing).endpoints(),
         *WebhookRoutes(host).endpoints(),
         *SecretRoutes(host).endpoints(),

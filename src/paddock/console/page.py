@@ -136,6 +136,8 @@ FLASH_MESSAGES: Final = {
     "webhook_off": "Disabled. Events wait until you enable it.",
     "webhook_removed": "The webhook is removed, with its secret and its dead letters.",
     "webhook_retried": "Sent again within seconds. Load this page again to see what became of it.",
+    "rules_saved": "Saved. The rules decide from now on.",
+    "rules_removed": "The file is removed. Its rules no longer decide.",
     "checked": "Checked again just now.",
     "repaired": "Fixed. It is gone from the list.",
     "repair_tried": "That was done, and the problem is still there.",

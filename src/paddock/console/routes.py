@@ -29,6 +29,7 @@ from paddock.console.pages.plugins.trial import TrialPages
 from paddock.console.pages.plugins.trust import TrustPages
 from paddock.console.pages.plugins.versions import VersionPages
 from paddock.console.pages.policy.explain import ExplainPages, PolicySimulationPages
+from paddock.console.pages.policy.rule_files import RuleFilePages
 from paddock.console.pages.policy.rules import PolicyPages
 from paddock.console.pages.settings.accounts import AccountPages
 from paddock.console.pages.settings.api_keys import ApiKeyPages
@@ -64,6 +65,7 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         *VerifyPages(host, closing).routes(),
         *LedgerPages(host, closing).routes(),
         *PolicyPages(host).routes(),
+        *RuleFilePages(host).routes(),
         *PolicySimulationPages(host).routes(),
         *ExplainPages(host).routes(),
         *SecretPages(host).routes(),

@@ -44,6 +44,7 @@ from paddock.host.plugins.uninstall import UninstallService
 from paddock.host.plugins.versions import VersionService
 from paddock.host.policy.active_policy import ActivePolicy
 from paddock.host.policy.policy_service import PolicyService
+from paddock.host.policy.rule_editor import RuleEditor
 from paddock.host.secrets.secret_service import SecretService
 from paddock.host.secrets.usage import SecretUsageService
 from paddock.host.secrets.user_requirements import UserRequirements
@@ -107,6 +108,7 @@ class PolicyServices:
 
     active: ActivePolicy
     rules: PolicyService
+    editor: RuleEditor  # the files of custom rules
     explanations: ExplainService
 
 

@@ -13,6 +13,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import PaddockGroup
+from paddock.cli.commands.policy_file import app as file_app
 from paddock.cli.output.report import (
     format_table,
     print_json,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from paddock.policy.engine import Policy
 
 
-app = PaddockGroup("policy", help="Check, show, test and try the policy rules.")
+app = PaddockGroup("policy", help="Check, show, change, test and try the policy rules.")
+app.add_command(file_app)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from paddock.core.events.event import Event, event
 
 
@@ -28,6 +30,21 @@ class PolicyChanged(Event):
 
     old_version: str
     new_version: str
+
+
+@event("policy.edited")
+class PolicyEdited(Event):
+    """A person saved or removed a file of policy rules. Recorded before the file is written; `policy.changed` follows.
+
+    `digest` names the file's new text, and `version` the rules with it. `change` is `failed` if the file could not be
+    written after all, and is as it was.
+    """
+
+    file: str
+    change: Literal["added", "changed", "removed", "failed"]
+    digest: str | None
+    version: str
+    by: str
 
 
 @event("queue.given_up")

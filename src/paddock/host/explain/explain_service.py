@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, TypeAlias, TypedDict
 
@@ -31,7 +31,7 @@ from paddock.host.explain.call_explanation import (
 )
 from paddock.host.explain.call_timeline import CallTimeline, build_timeline
 from paddock.host.policy.active_policy import ActivePolicy
-from paddock.host.policy.entities import current_callable, current_principal
+from paddock.host.policy.recorded_request import RecordedCall, RequestBuilder, served_allowlists, served_targets
 from paddock.ledger.chain.verify import require_unaltered
 from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.read.entries import call_history, find_entries
@@ -40,8 +40,6 @@ from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
 from paddock.policy.engine import NO_PERMIT_REASON, Policy
 from paddock.policy.explain import Explanation, deciding_rules, explain
-from paddock.policy.principal import PolicyPrincipal
-from paddock.policy.request import CallEnvironment, build_call_request, build_propose_request
 from paddock.policy.rules import Rule
 from paddock.policy.target import CallableTarget
 from paddock.policy.versions import load_version
@@ -81,20 +79,9 @@ class ExplainService:
             await self._ledger.flush()
         policy, now, catalogue = self._active_policy.policy, self._clock.now(), self._catalogue(by.tenant)
 
-        def served_target(full_name: str) -> CallableTarget | None:
-            try:
-                return catalogue.find(full_name).policy_resource
-            except PaddockError:
-                return None
-
-        def served_allowlist(plugin: str) -> tuple[str, ...] | None:
-            try:
-                return catalogue.entry(plugin).manifest.allowed_actions
-            except PaddockError:
-                return None
-
+        requests = (served_targets(catalogue), served_allowlists(catalogue))
         return await self._views.run(
-            lambda store: Explainer(store, policy, now, served_target, served_allowlist).explain(name, by), by.tenant
+            lambda store: Explainer(store, policy, now, *requests).explain(name, by), by.tenant
         )
 
 
@@ -197,36 +184,17 @@ class Explainer:
         return deciding_rules(recorded, ids) if recorded is not None else ()
 
     def _explain_today(self, timeline: CallTimeline, *, withhold: bool, tenant: str) -> Explanation:
-        if timeline.proposed is not None:
-            agent = self._current_principal(f"agent:{timeline.plugin}", tenant)
-            return explain(
-                self.policy, build_propose_request(agent, self._proposed_target(timeline.proposed)), withhold=withhold
-            )
-        principal_id = timeline.who
-        if principal_id is None:
-            raise NotFound("who made the call was erased", code="person.not_found")
-        target = self.served(timeline.name) or current_callable(self.store, timeline.name)
-        if target is None:
-            raise NotFound(f"{timeline.plugin} is not installed", code="plugin.not_found")
-        environment = CallEnvironment(timeline.background, project=timeline.project, agent_path=timeline.agent_path)
-        return explain(
-            self.policy,
-            build_call_request(self._current_principal(principal_id, tenant), target, environment),
-            withhold=withhold,
+        call = RecordedCall(
+            timeline.who,
+            timeline.plugin,
+            timeline.name,
+            timeline.background,
+            timeline.project,
+            timeline.agent_path,
+            timeline.proposed,
         )
-
-    def _current_principal(self, name: str, tenant: str) -> PolicyPrincipal:
-        principal = self.store.database.read(lambda tx: current_principal(tx, name, tenant, self.now))
-        allowlist = self.allowlist(name.partition(":")[2]) if principal.type == "Agent" else None
-        return principal if allowlist is None else replace(principal, may_call=frozenset(allowlist))
-
-    def _proposed_target(self, name: str) -> CallableTarget:
-        """Resolve what was proposed, which may be nothing that can be called."""
-        placeholder = CallableTarget(name, name)
-        try:
-            return self.served(name) or current_callable(self.store, name) or placeholder
-        except PaddockError:
-            return placeholder
+        builder = RequestBuilder(self.store, self.now, self.served, self.allowlist)
+        return explain(self.policy, builder.build(call, tenant), withhold=withhold)
 
 
 def no_decision_error(name: str, entry: str | None = None) -> NotFound:

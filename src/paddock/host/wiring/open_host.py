@@ -78,6 +78,7 @@ from paddock.host.plugins.uninstall import UninstallCleanup, UninstallService
 from paddock.host.plugins.versions import VersionService
 from paddock.host.policy.active_policy import open_active_policy
 from paddock.host.policy.policy_service import PolicyService
+from paddock.host.policy.rule_editor import RuleEditor
 from paddock.host.repairs.host_probe import HostProbe
 from paddock.host.secrets.keys import load_secret_keys
 from paddock.host.secrets.secret_service import SecretService
@@ -100,6 +101,7 @@ from paddock.ledger.write.lifespan import open_ledger
 from paddock.plugins.store.store import open_plugin_store, staging_root_in, trees_directory
 from paddock.plugins.store.thread import open_store_thread
 from paddock.plugins.tool_pinning.normalize import Definition
+from paddock.policy.rule_folder import RuleFolder
 from paddock.queue.node import open_node
 from paddock.runtime.deployment import Deployment, InstanceKey
 from paddock.runtime.instance import SupervisorDeps
@@ -376,6 +378,16 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 policy=PolicyServices(
                     active=active_policy,
                     rules=PolicyService(views, active_policy, gate.catalogue, directories, settings.policy, clock),
+                    editor=RuleEditor(
+                        views,
+                        database,
+                        active_policy,
+                        gate.catalogue,
+                        RuleFolder(directories, settings.policy),
+                        settings.policy,
+                        clock,
+                        random,
+                    ),
                     explanations=explanations,
                 ),
                 secrets=secrets,

@@ -21,6 +21,11 @@ _GROUP_CHANGE_TEXT: Final = {
     "member_added": "{by} added {person} to the group {group}",
     "member_removed": "{by} took {person} out of the group {group}",
 }
+_RULE_FILE_CHANGE_TEXT: Final = {
+    "added": "{by} added the rules in {file}",
+    "removed": "{by} removed the rules in {file}",
+    "failed": "The rules that {by} saved in {file} could not be written",
+}
 _WEBHOOK_CHANGE_TEXT: Final = {
     "enabled": "was switched on",
     "disabled": "was switched off",
@@ -53,6 +58,11 @@ def _webhook(values: EntryValues) -> str:
     return f"The webhook {values['webhook']} {change}{by}{values.text_if_present('reason', ': {}')}"
 
 
+def _edited_rules(values: EntryValues) -> str:
+    change = _RULE_FILE_CHANGE_TEXT.get(str(values.fields.get("change")), "{by} changed the rules in {file}")
+    return change.format_map(values)
+
+
 def _secret(values: EntryValues) -> str:
     owner = values.text_if_present("owner", " of {}")
     return f"{values['by']} set the secret {values['secret']}{owner}"
@@ -75,6 +85,7 @@ PEOPLE_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
 }
 
 HOST_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
+    "policy.edited": SentenceTemplate("Rules edited", _edited_rules),
     "policy.changed": SentenceTemplate("Rules changed", "Other rules decide from now on"),
     "secret.set": SentenceTemplate("Secret set", _secret),
     "secret.removed": SentenceTemplate("Secret removed", "{by} removed the secret {secret}"),

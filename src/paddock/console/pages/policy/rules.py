@@ -13,7 +13,8 @@ from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.host import Host
 from paddock.web.request_context import call_context
-from paddock.web.routing.route import OPERATOR, path_param
+from paddock.web.routing.route import HOST, OPERATOR, path_param
+from paddock.web.security.authenticate import caller_of
 
 
 class PolicyPages:
@@ -50,9 +51,17 @@ class PolicyPages:
             "problems": _problems_in(active.load_error),
             "doubtful": active.unknown_names,
             # Only operators of the host may see paths of this machine.
+            "files": await self._file_names() if HOST.allows(caller_of(request)) else (),
             "folder": active.folder if context.tenant == DEFAULT_TENANT else None,
         }
         return render_page(request, "policy.html", values)
+
+    async def _file_names(self) -> list[str]:
+        """Return the names of the rule files; none if the folder cannot be read, which `load_error` reports."""
+        try:
+            return [file.name for file in await self._host.policy.editor.list_files()]
+        except PaddockError:
+            return []
 
     async def show_version(self, request: Request) -> Response:
         version = path_param(request, "version")
@@ -66,6 +75,9 @@ class PolicyPages:
             "current": active_rules.version == version,
             "differs": diff_rules(rules, active_rules),
             "folder": context.tenant == DEFAULT_TENANT,
+            "files": sorted({summary.file for summary in summaries if summary.own})
+            if HOST.allows(caller_of(request))
+            else (),
         }
         return render_page(request, "policy_version.html", values)
 

@@ -1,0 +1,124 @@
+"""The rule editor: a mistake is shown at its line, consequences are shown before they count, and versions come back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from fixtures.accessibility import violations
+from fixtures.commands import Paddock
+from fixtures.daemons import Daemon, daemon
+from fixtures.page_clients import Person, signed_in
+from fixtures.parrot import parrot
+from fixtures.visitors import needs_a_browser, visiting
+
+SCRIPT = "<img src=x onerror=\"document.title='bitten'\">"
+QUIET = f"""// A note about the parrot.
+@id("quiet-please") @text("The parrot is quiet. {SCRIPT.replace('"', "'")}")
+forbid (principal, action in Action::"anyCall", resource == Callable::"parrot.say");
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
+    folder = tmp_path_factory.mktemp("rule-editor")
+    paddock = Paddock(folder / "home")
+    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
+    paddock("plugin", "enable", "parrot")
+    paddock.quickly("user", "add", "ann")
+    paddock.quickly("user", "add", "olga", "--role", "operator", "--name", "Olga")
+    paddock.quickly("tenant", "add", "acme")
+    paddock.quickly("user", "add", "omar", "--tenant", "acme", "--role", "operator")
+    with daemon(paddock) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def olga(served: Daemon) -> Person:
+    return signed_in(served, "olga")
+
+
+def decision(served: Daemon) -> str:
+    return served.ask("POST", "/policy/try", {"name": "parrot.say"}).body["decision"]
+
+
+@needs_a_browser
+def test_an_operator_mends_a_rule_sees_what_it_changes_and_it_counts(browser: Browser, served: Daemon) -> None:
+    served.ask("POST", "/calls", {"name": "parrot.say", "params": {"text": "hello"}})
+    with visiting(browser, served, "olga", bypass_csp=True) as page:
+        page.goto("/policy")
+        page.get_by_role("button", name="Add a rule file").click()
+        page.get_by_label("Name").fill("quiet")
+        page.get_by_label("Rules, in Cedar").fill(QUIET.replace("anyCall", "annyCall"))
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_role("alert")).to_contain_text("Line 3: there is no action 'annyCall'")
+        expect(page.get_by_role("alert")).to_contain_text("did you mean 'anyCall'?")
+        found = violations(page)
+        assert decision(served) == "allow"
+
+        page.get_by_label("Rules, in Cedar").fill(QUIET)
+        page.get_by_role("button", name="Save").click()
+        asked = page.get_by_role("alert")
+        expect(asked).to_contain_text("Not saved yet")
+        expect(asked).to_contain_text("You could no longer call parrot.say")
+        expect(asked.get_by_role("row").nth(1)).to_contain_text("Denied")
+        found += violations(page)
+        assert decision(served) == "allow"
+        page.get_by_role("button", name="Save anyway").click()
+        expect(page.get_by_role("status")).to_contain_text("The rules decide from now on")
+        assert decision(served) == "deny"
+
+        page.get_by_role("link", name="quiet.cedar").click()
+        assert "A note about the parrot" in page.get_by_label("Rules, in Cedar").input_value()
+        page.on("dialog", lambda dialog: dialog.accept())
+        page.get_by_role("button", name="Remove this file").click()
+        page.get_by_role("button", name="Remove the file anyway").click()
+        expect(page.get_by_role("status")).to_contain_text("The file is removed")
+        assert decision(served) == "allow"
+
+        page.locator("#versions ~ table a").nth(1).click()  # the one before
+        page.get_by_role("link", name="quiet.cedar as it was").click()
+        page.get_by_role("button", name="Check").click()
+        expect(page.get_by_role("status").last).to_contain_text("New rules: quiet-please")
+        found += violations(page)
+        page.get_by_role("button", name="Save").click()
+        page.get_by_role("button", name="Save anyway").click()
+        expect(page.get_by_role("status")).to_contain_text("The rules decide from now on")
+        assert decision(served) == "deny"
+        assert "bitten" not in page.title()
+        assert found == []
+    edits = served.ask("GET", "/ledger?type=policy.edited").body["entries"]
+    assert [(one["facts"]["change"], one["personal"]["by"]) for one in edits[::-1]] == [
+        ("added", "user:olga"), ("removed", "user:olga"), ("added", "user:olga"),
+    ]  # fmt: skip
+
+
+def test_what_another_saved_meanwhile_is_not_overwritten(served: Daemon, olga: Person) -> None:
+    rule = '@id("one") @text("One.") permit (principal in Role::"nobody", action, resource);\n'
+    assert olga.send("/policy/files/new", name="two people.cedar", text=rule, do="save").status == 422
+    assert olga.send("/policy/files/new", name="both", text=rule.replace("\n", "\r\n"), do="save").status == 303
+    page = olga.get("/policy/files/both.cedar").text
+    (digest,) = set(re.findall(r'name="digest" value="(sha256:\w+)"', page))
+    elsewhere = served.ask("PUT", "/policy/files/both.cedar", {"text": f"// mine\n{rule}", "digest": digest})
+    assert elsewhere.status == 200, elsewhere.body
+
+    late = olga.send("/policy/files/both.cedar", digest=digest, text=f"// hers\n{rule}", do="save")
+    assert late.status == 409
+    assert "was changed by another person" in late.text
+    assert "// hers" in late.text  # what was typed stays
+    assert "// mine" in olga.get("/policy/files/both.cedar").text
+    again = olga.send("/policy/files/new", name="both.cedar", text=rule, do="save")
+    assert (again.status, "there is a rule file both.cedar already" in again.text.lower()) == (409, True)
+
+
+def test_the_editor_is_for_operators_of_the_host(served: Daemon, olga: Person) -> None:
+    ann, omar = signed_in(served, "ann"), signed_in(served, "omar", "--tenant", "acme")
+    for person in (ann, omar):
+        assert person.get("/policy/files/new").status == 403
+        assert person.send("/policy/files/new", name="mole", text="", do="save").status == 403
+    assert "/policy/files/" not in omar.get("/policy").text
+    assert olga.send("/policy/files/new", origin="http://evil.example", name="mole", text="").status == 403
+    assert olga.get("/policy/files/none.cedar").status == 404
