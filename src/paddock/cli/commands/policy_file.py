@@ -76,7 +76,6 @@ def show(name: str, *, version: str | None, as_json: bool) -> None:
     "set",
     examples=[
         "paddock policy file set night-shift.cedar ./draft.cedar",
-        "paddock policy file show night-shift.cedar --version pol_… | paddock policy file set night-shift.cedar -",
     ],
 )
 @file_name_argument
