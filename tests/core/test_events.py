@@ -67,8 +67,8 @@ session.opened session.ended login_link.made login_link.refused
 group.changed api_key.created api_key.revoked consent.given consent.revoked ledger.erased ledger.undescribed
 call.started call.ended call.dry_run effect.in_doubt effect.in_progress effect.resolved
 approval.requested approval.answered approval.consumed approval.ended approval.standing_given approval.standing_revoked
-plugin.asked plugin.audited plugin.fetched policy.changed policy.edited secret.set secret.removed secret.used secret.rotated
-queue.given_up plugin.flagged webhook.added webhook.changed webhook.removed webhook.gave_up
+plugin.asked plugin.audited plugin.fetched policy.changed secret.set secret.removed secret.used secret.rotated
+policy.edited queue.given_up plugin.flagged webhook.added webhook.changed webhook.removed webhook.gave_up
 identity.linked sign_in.refused repair.ignored repair.unignored"""
 MORE = {
     "plugin.installed": "digest capabilities",
