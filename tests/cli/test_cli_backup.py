@@ -298,6 +298,21 @@ def test_a_database_at_a_place_of_its_own_is_backed_up_once_and_an_unused_one_is
     assert list(Paddock(other.home).listed()) == ["notes", "parrot", "weather"]
 
 
+def test_a_backup_that_finds_no_room_leaves_nothing_and_a_restore_into_too_little_neither(
+    kept: tuple[Paddock, Path], tmp_path: Path
+) -> None:
+    paddock, backup = kept
+    with small_disk(tmp_path / "disk", "300k") as disk:
+        full = paddock.quickly("backup", disk / "backup.tar", "--json", code=1)
+        assert (full.error["code"], list(disk.iterdir())) == ("store.full", [])
+        assert "write it to another disk" in full.error["hint"]
+
+        other = Paddock(disk / "home")
+        full = other.quickly("restore", backup, "--json", code=1)
+        assert (full.error["code"], contents(other.home)) == ("store.full", {})
+        assert "PADDOCK_HOME on another disk" in full.error["hint"]
+
+
 def test_half_a_backup_and_what_is_none_are_refused(kept: tuple[Paddock, Path], tmp_path: Path) -> None:
     _, backup = kept
     other = Paddock(tmp_path / "other")
@@ -320,7 +335,9 @@ def test_half_a_backup_and_what_is_none_are_refused(kept: tuple[Paddock, Path], 
 def test_a_ledger_that_was_changed_is_not_restored(copied: Paddock, tmp_path: Path, change: str, verdict: str) -> None:
     with sqlite3.connect(copied.home / "data" / "paddock.db") as database:
         database.execute(change)
-    copied.quickly("backup", tmp_path / "forged.tar")
+    backup = copied.quickly("backup", tmp_path / "forged.tar", "--json", code=1 if verdict == "tampered" else 2)
+    assert verdict in [one["verdict"] for one in backup.json["ledger"]]
+    assert f"the ledger in it is {verdict}" in backup.err and "restore will refuse" in backup.err
 
     other = Paddock(tmp_path / "other")
     refused = other.quickly("restore", tmp_path / "forged.tar", "--json", code=1)

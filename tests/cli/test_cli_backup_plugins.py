@@ -55,6 +55,37 @@ def test_no_plugin_prevents_a_backup_or_its_removal_by_what_it_puts_into_its_own
     assert not folder.exists(), "and it is removed with its folder"
 
 
+def test_files_with_holes_take_no_more_room_in_a_backup_and_after_it(
+    writer: tuple[Paddock, Path], tmp_path: Path
+) -> None:
+    paddock, folder = writer
+    with (folder / "disk.img").open("wb") as file:
+        file.truncate(8 << 40)  # terabytes of nothing
+        for offset, text in ((0, b"begin"), (1 << 40, b"middle")):
+            file.seek(offset)
+            file.write(text)
+    (folder / "empty.img").touch()
+    os.truncate(folder / "empty.img", 1 << 40)
+    (folder / "solid").write_bytes(b"x" * 20_000)
+
+    backup = tmp_path / "backup.tar"
+    paddock.quickly("backup", backup)
+    assert backup.stat().st_size < 16 << 20
+    other = Paddock(tmp_path / "other")
+    other.quickly("restore", backup)
+    copied = other.home / "data" / "files" / "notes"
+    for name, size in (("disk.img", 8 << 40), ("empty.img", 1 << 40), ("solid", 20_000)):
+        status = (copied / name).stat()
+        assert (status.st_size, status.st_blocks * 512 < 1 << 20) == (size, True)
+    with (copied / "disk.img").open("rb") as file:
+        assert file.read(6) == b"begin\0"
+        file.seek(1 << 40)
+        assert file.read(7) == b"middle\0"
+    assert (copied / "solid").read_bytes() == b"x" * 20_000
+    shown = subprocess.run(["tar", "--list", "--verbose", "--file", backup], capture_output=True, text=True, check=True)
+    assert f"{8 << 40} " in shown.stdout and "data/files/notes/disk.img" in shown.stdout
+
+
 def test_a_plugin_that_swaps_a_folder_for_a_link_gets_no_file_of_others_into_the_backup(
     writer: tuple[Paddock, Path], tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from paddock.core.printable import printable
 if TYPE_CHECKING:
     from paddock.config.directories import Directories
     from paddock.host.backup.archive_format import BackupContents
+    from paddock.ledger.chain.verifier import ChainFinding
 
 
 @command("backup", examples=["paddock backup /mnt/backups/paddock.tar"])
@@ -25,6 +27,9 @@ def backup(file: str, *, as_json: bool) -> None:
     """Write the settings, keys, database, ledger, plugins and their data into one file. A daemon may run meanwhile.
 
     The file contains keys: store it as carefully as the home itself. Logs of plugins are not included.
+
+    The ledger in the copy is verified. If it was changed, the backup is written all the same, and the exit code is that
+    of `paddock ledger verify`: a restore would refuse it.
     """
     from paddock import __version__
     from paddock.config.load import load_settings
@@ -35,17 +40,29 @@ def backup(file: str, *, as_json: bool) -> None:
     directories = _directories()
     settings = load_settings(directories, os.environ, cwd=working_directory()).settings
     store = settings.store.url or directories.database_file
-    contents = create_backup(directories, store, Path(file), version=__version__, clock=SystemClock())
+    created = create_backup(directories, store, Path(file), version=__version__, clock=SystemClock())
+    contents = created.contents
     missing = _not_included(contents)
+    changed = [finding for finding in created.findings if finding.verdict != "sound"]
     if as_json:
-        print_json({"file": str(Path(file).absolute()), **_contents_json(contents), "not_included": missing})
+        print_json(
+            {
+                "file": str(Path(file).absolute()),
+                **_contents_json(contents),
+                "ledger": [finding.to_json() for finding in created.findings],
+                "not_included": missing,
+            }
+        )
     print_message(
         f"{styled('✓', 'green')} wrote {printable(file, 400)}: {contents.files:,} files, {_size_text(contents.size)}"
+        + ("" if changed else _sound_ledger_text(created.findings))
     )
     for text in missing:
         print_message(f"{styled('!', 'yellow')} not included: {text}")
     if contents.holds_secret_keys:
         print_message(f"{styled('!', 'yellow')} it contains the key that decrypts your secrets: keep it safe")
+    if changed:
+        _report_changed_ledger(changed)
 
 
 @command("restore", examples=["paddock restore /mnt/backups/paddock.tar"])
@@ -82,11 +99,9 @@ def restore(file: str | None, *, replace_: bool, undo: bool, as_json: bool) -> N
                 "not_included": missing,
             }
         )
-    rows = sum(finding.rows for finding in restored.findings)
-    checked = f"; the ledger is sound, {rows:,} rows" if restored.findings else ""
     print_message(
         f"{styled('✓', 'green')} restored {contents.files:,} files of {contents.created_at[:16]} UTC"
-        f" (Paddock {printable(contents.version)}){checked}"
+        f" (Paddock {printable(contents.version)})" + _sound_ledger_text(restored.findings)
     )
     for path in restored.replaced:
         print_message(f"  {styled('→', 'dim')} what was there before: {printable(str(path), 400)}")
@@ -104,6 +119,26 @@ def _directories() -> Directories:
     from paddock.config.directories import find_directories
 
     return find_directories(os.environ, Path.home())
+
+
+def _sound_ledger_text(findings: Sequence[ChainFinding]) -> str:
+    return f"; the ledger is sound, {sum(finding.rows for finding in findings):,} rows" if findings else ""
+
+
+def _report_changed_ledger(changed: Sequence[ChainFinding]) -> None:
+    """Report each chain that is not sound, and end with the exit code of `paddock ledger verify`."""
+    from paddock.cli.commands.ledger.verify import worst_verdict
+
+    for finding in changed:
+        position = f" at row {finding.seq:,}" if finding.seq is not None else ""
+        print_message(
+            f"{styled('✗', 'red')} the ledger in it is {finding.verdict}{position} ({printable(finding.tenant)}):"
+            f" {printable(finding.what, 400)}"
+        )
+    print_message(
+        f"  {styled('→', 'dim')} restore will refuse this backup; keep an older one, and see: paddock ledger verify"
+    )
+    raise click.exceptions.Exit(worst_verdict(changed)[1])
 
 
 def _configured_elsewhere(directories: Directories) -> str | None:

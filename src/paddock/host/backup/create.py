@@ -8,12 +8,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import stat
 import tarfile
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -23,7 +23,7 @@ import apsw
 
 from paddock.config.directories import Directories
 from paddock.core.clock import Clock, format_utc
-from paddock.core.errors import Conflict, OperatorError
+from paddock.core.errors import Conflict, OperatorError, StoreUnavailable
 from paddock.host.backup.archive_format import (
     BLOBS_PREFIX,
     CONTENTS_NAME,
@@ -35,8 +35,11 @@ from paddock.host.backup.archive_format import (
     sections,
 )
 from paddock.host.backup.home_walk import FoundFile, walk
-from paddock.store.database import embedded_path
-from paddock.store.filesystem import remove_tree, sync_directory, system_error
+from paddock.host.backup.sparse_file import Region, SparseContent, copy_sparse, data_regions, is_sparse, sparse_member
+from paddock.ledger.chain.verifier import ChainFinding
+from paddock.ledger.chain.verify import verify_ledger
+from paddock.store.database import embedded_path, open_direct
+from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, remove_tree, sync_directory, system_error
 from paddock.store.sqlite import to_paddock_error
 
 _WORK_PREFIX = ".paddock-backup-"
@@ -46,12 +49,21 @@ _BUSY_MS = 10_000
 _NO_LINKS = frozenset((errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))  # FAT, for example, has none
 
 
+@dataclass(frozen=True, slots=True)
+class CreatedBackup:
+    """What was backed up, and what was found about the ledger in it."""
+
+    contents: BackupContents
+    findings: tuple[ChainFinding, ...]
+
+
 def create_backup(
     directories: Directories, store: str | Path, file: Path, *, version: str, clock: Clock
-) -> BackupContents:
+) -> CreatedBackup:
     """Copy settings, keys, the ledger's checkpoints, the database, packages and plugin data into one file.
 
-    A database is copied as of one moment. If the store is PostgreSQL, its rows and blobs are not included.
+    A database is copied as of one moment, and the ledger in the copy is verified with the checkpoints that were copied.
+    If the store is PostgreSQL, its rows and blobs are not included.
 
     Args:
         directories: The home.
@@ -63,6 +75,7 @@ def create_backup(
     Raises:
         Conflict: the file exists, or the home changed so much meanwhile that the copy would not fit together.
         OperatorError: the file is inside the home.
+        StoreUnavailable: there is not enough room for it; nothing of it is left.
         HostError: something cannot be read or written.
     """
     target = Path(os.path.realpath(file))
@@ -95,14 +108,29 @@ def create_backup(
         sync_directory(target.parent)
     except FileExistsError:
         raise Conflict(f"{file} exists already", code="backup.exists", hint="choose another name") from None
+    except StoreUnavailable as error:  # a copied database found no room
+        if error.error_code != "store.full":
+            raise
+        raise _no_room_error(target.parent) from error
     except OSError as error:
+        if error.errno in OUT_OF_SPACE_ERRNOS:
+            raise _no_room_error(target.parent) from error
         raise system_error(error) from error
-    return contents
+    return CreatedBackup(contents, tuple(writer.findings))
+
+
+def _no_room_error(folder: Path) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"there is not enough room for the backup in {folder}, and nothing of it was left there",
+        code="store.full",
+        hint="write it to another disk, or free some space: df -h",
+    )
 
 
 class _BackupWriter:
     def __init__(self, directories: Directories, work: Path, database: Path | None) -> None:
         self.skipped: list[str] = []
+        self.findings: list[ChainFinding] = []
         self._directories = directories
         self._work = work
         self._database = database
@@ -115,6 +143,8 @@ class _BackupWriter:
                 copy = self._copy_database(self._database)
                 blobs = _package_blobs(copy)
                 self._add_path(tar, copy, DATABASE_PATH, 0o600)
+                with open_direct(copy) as database:  # after it was added: opening brings an older one up to date
+                    self.findings += verify_ledger(database, self._work / "state")
                 copy.unlink()
             for found in walk(root, name, self._is_wanted, self.skipped.append):
                 self._add(tar, found)
@@ -138,7 +168,15 @@ class _BackupWriter:
             elif found.of_plugin:  # it may change its length while it is copied, which an archive cannot
                 copy = self._work / "copy"
                 with found.errors(), found.open() as source, copy.open("xb") as target:
-                    shutil.copyfileobj(source, target)
+                    copy_sparse(source, target)
+            elif _verifies_ledger(found.name):  # kept, to verify the database with what was copied before it
+                copy = self._work / found.name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                with found.errors(), found.open() as source, copy.open("xb") as target:
+                    copy_sparse(source, target)
+                if copy.exists():
+                    self._add_path(tar, copy, found.name, mode)
+                return
             else:
                 with found.errors(), found.open() as source:
                     self._add_file(tar, source, found.name, mode)
@@ -187,12 +225,16 @@ class _BackupWriter:
 
     def _add_file(self, tar: tarfile.TarFile, source: BinaryIO, name: str, mode: int) -> None:
         status = os.fstat(source.fileno())
-        info = _TarMember(BackupEntry(name, "file", mode, status.st_size), int(status.st_mtime))
-        hashed = _HashedReader(source)
+        regions = list(data_regions(source, status.st_size))
+        os.lseek(source.fileno(), 0, os.SEEK_SET)
+        holes = is_sparse(regions, status.st_size)
+        entry = BackupEntry(name, "file", mode, status.st_size)
+        info = _TarMember(entry, int(status.st_mtime), regions if holes else None)
+        hashed = _HashedReader(SparseContent(source, regions) if holes else source)
         try:
             tar.addfile(info, hashed)
         except OSError as error:
-            if hashed.size < status.st_size:
+            if error.errno not in OUT_OF_SPACE_ERRNOS and hashed.size < info.size:
                 raise _changed_error(f"{name} became shorter") from error
             raise
         self._entries.append(BackupEntry(name, "file", mode, status.st_size, hashed.digest.hexdigest()))
@@ -221,16 +263,18 @@ class _BackupWriter:
 class _TarMember(tarfile.TarInfo):
     """The header of an entry."""
 
-    def __init__(self, entry: BackupEntry, mtime: int = 0) -> None:
+    def __init__(self, entry: BackupEntry, mtime: int = 0, regions: Sequence[Region] | None = None) -> None:
         super().__init__(entry.path)
         self.type = _MEMBER_TYPES[entry.kind]
         self.mode, self.size, self.linkname, self.mtime = entry.mode, entry.size, entry.target, mtime
+        if regions is not None:
+            self.name, self.size, self.pax_headers = sparse_member(entry.path, entry.size, regions)
 
 
 class _HashedReader(BytesIO):
     """Reads a file and computes the digest of what was read."""
 
-    def __init__(self, source: BinaryIO) -> None:
+    def __init__(self, source: BinaryIO | SparseContent) -> None:
         super().__init__()
         self._source = source
         self.digest = sha256()
@@ -241,6 +285,11 @@ class _HashedReader(BytesIO):
         self.digest.update(data)
         self.size += len(data)
         return data
+
+
+def _verifies_ledger(name: str) -> bool:
+    """Whether a file of the state is a checkpoint of the ledger, or a public key that it is verified with."""
+    return name.startswith("state/ledger/") or (name.startswith(f"{KEYS_PREFIX}ledger") and name.endswith(".pub"))
 
 
 def _package_blobs(database: Path) -> set[str]:

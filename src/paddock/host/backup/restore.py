@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from paddock.config.directories import Directories, create_directories
-from paddock.core.errors import Conflict, HostError, NotFound, OperatorError
+from paddock.core.errors import Conflict, HostError, NotFound, OperatorError, StoreUnavailable
 from paddock.core.printable import printable
 from paddock.host.backup.archive_format import (
     BLOBS_PREFIX,
@@ -33,11 +33,12 @@ from paddock.host.backup.archive_format import (
     sections,
 )
 from paddock.host.backup.move_journal import Move, MoveJournal
+from paddock.host.backup.sparse_file import Region, region_list, regions_of
 from paddock.ledger.chain.verifier import ChainFinding
 from paddock.ledger.chain.verify import verify_ledger
 from paddock.plugins.environments.store import EnvironmentStore
 from paddock.store.database import open_direct
-from paddock.store.filesystem import remove_tree, sync_directory, system_error
+from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, remove_tree, sync_directory, system_error
 from paddock.store.lock import LOCK_NAME, StoreLock
 
 _CHUNK_BYTES = 1 << 20
@@ -106,6 +107,12 @@ def _locked_home(directories: Directories) -> Generator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in OUT_OF_SPACE_ERRNOS:
+            raise StoreUnavailable(
+                f"there is not enough room to restore the backup into {directories.data}; nothing was changed",
+                code="store.full",
+                hint="free some space: df -h; or restore into a PADDOCK_HOME on another disk",
+            ) from error
         raise system_error(error) from error
     finally:
         lock.release()
@@ -177,7 +184,7 @@ def _extract(file: Path, directories: Directories, staging: dict[str, Path]) -> 
                     extracted[member.name] = BackupEntry(member.name, "file", member.mode, member.size, digest)
                 else:
                     raise damaged_error(f"{printable(member.name)} is neither a file nor a directory")
-    except tarfile.TarError:
+    except (tarfile.TarError, ValueError):
         raise OperatorError(
             f"{file} is not a backup, or not all of it", code="backup.damaged", hint="nothing was restored"
         ) from None
@@ -228,12 +235,22 @@ def _require_ordinary(directories: Directories, name: str) -> None:
 
 
 def _write_file(path: Path, source: BinaryIO, member: tarfile.TarInfo) -> str:
+    """Write a file, with the holes that it had, and return the digest of what the archive holds of it."""
     digest = sha256()
+    regions = regions_of(member)
+    if regions is not None:
+        digest.update(region_list(regions))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-        while chunk := source.read(_CHUNK_BYTES):
-            digest.update(chunk)
-            file.write(chunk)
+        for region in [Region(0, member.size)] if regions is None else regions:
+            source.seek(region.offset)
+            file.seek(region.offset)
+            left = region.size
+            while left and (chunk := source.read(min(left, _CHUNK_BYTES))):
+                digest.update(chunk)
+                file.write(chunk)
+                left -= len(chunk)
+        file.truncate(member.size)
         file.flush()
         os.fchmod(file.fileno(), member.mode & 0o777)
         os.fsync(file.fileno())
