@@ -197,18 +197,18 @@ def test_what_does_not_stand_is_not_said_to_be_revoked(operator: Person, omar: P
 # --- explaining -----------------------------------------------------------------------------------------------------
 
 
-def test_a_decision_is_explained_with_its_rule_and_the_way_to_its_story(
+def test_the_decision_about_a_call_is_explained_on_its_page_with_its_rule(
     served: Daemon, operator: Person, ann: Person
 ) -> None:
     call = called(served, paddock_as="user:ann")
 
-    page = operator.get(f"/explain/{call}").text
-    assert "<strong>user:ann</strong> called <strong>parrot.say</strong>" in page
+    assert operator.get(f"/explain/{call}").location.endswith(f"/calls/{call}#decision")
+    page = operator.get(f"/calls/{call}").text
+    assert "<strong>ann</strong>" in page
     assert 'href="/policy#rule-parrots-are-asked-about"' in page
-    assert f'href="/ledger/{call}"' in page
     assert "an approver approves it" in page
 
-    theirs = ann.get(f"/explain/{call}")
+    theirs = ann.get(f"/calls/{call}")
     assert theirs.status == 200
     assert "/ledger/" not in theirs.text
     assert "/policy#" not in theirs.text
@@ -217,8 +217,9 @@ def test_a_decision_is_explained_with_its_rule_and_the_way_to_its_story(
 def test_what_is_not_theirs_is_explained_to_nobody(served: Daemon, ann: Person, omar: Person) -> None:
     call = called(served)
 
-    assert ann.get(f"/explain/{call}").status == 404
-    assert omar.get(f"/explain/{call}").status == 404
+    for place in (f"/explain/{call}", f"/calls/{call}"):
+        assert ann.get(place).status == 404
+        assert omar.get(place).status == 404
 
 
 def test_an_id_that_is_typed_leads_to_its_explanation(operator: Person) -> None:

@@ -141,8 +141,8 @@ def test_a_call_whose_operator_was_killed_midway_is_settled_by_who_looked(browse
         page.get_by_role("button", name="Settle it").click()
 
         expect(page.get_by_role("heading", name="It did not happen")).to_be_visible()
-        page.get_by_role("link", name="The whole story").click()
-        expect(page.get_by_role("main")).to_contain_text(re.compile("local:.* did not happen"))
+        page.get_by_role("link", name="The page of the call").click()
+        expect(page.get_by_role("main")).to_contain_text(re.compile("says that .* did not happen"))
         told = served.paddock.quickly("ledger", "tail", "--type", "effect.resolved", "--json").out
         assert call in told
         assert "I looked into the mailbox" in told

@@ -74,10 +74,10 @@ def test_steps_lead_to_what_there_is_and_to_where_it_would_be() -> None:
 
     known = build_steps(TourFacts(installed="a/b", answered="call_7"), TourTargets("call_1", "apr_1", "user:robin"))
     assert [step.where for step in known[1:]] == [
-        "/plugins/a%2Fb", "/plugins/a%2Fb", "/ledger/call_1", "/approvals/apr_1", "/ledger/call_7",
+        "/plugins/a%2Fb", "/plugins/a%2Fb", "/calls/call_1", "/approvals/apr_1", "/calls/call_7",
     ]  # fmt: skip
     assert known[4].title == "Answer Robin’s request"
-    assert build_steps(apply_viewed_call(TourFacts(), "call_2", [DENIED]), TourTargets())[3].where == "/ledger/call_2"
+    assert build_steps(apply_viewed_call(TourFacts(), "call_2", [DENIED]), TourTargets())[3].where == "/calls/call_2"
 
 
 def test_a_page_further_along_belongs_to_its_step() -> None:

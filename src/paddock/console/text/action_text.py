@@ -19,7 +19,7 @@ PAGES: Final[Mapping[ActionKind, str | None]] = {
     "approval.approve": "/approvals/{approval}",
     "approval.list": "/approvals",
     "approval.standing": "/approvals/standing",
-    "call.explain": "/explain/{call}",
+    "call.explain": "/calls/{call}",
     "call.make": None,
     "call.show": "/calls/{call}",
     "call.unresolved.list": "/unknown-outcomes",

@@ -32,7 +32,7 @@ from paddock.web.security.authenticate import caller_of
 
 _MAX_REMEMBERED: Final = 1_000  # ledger entries per page view, and people with progress
 _MAX_FAILURES_SCANNED: Final = 50  # searched for a denied call
-_PLUGIN_ROUTE, _TIMELINE_ROUTE = "/plugins/{name}", "/ledger/{id}"
+_PLUGIN_ROUTE, _CALL_ROUTE = "/plugins/{name}", "/calls/{id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class TourGuide:
     async def _record_view(self, request: Request, path: str, facts: TourFacts) -> TourFacts:
         if path == _PLUGIN_ROUTE:
             return mark_plugin_read(facts)
-        if path != _TIMELINE_ROUTE or (facts.saw_denied and facts.followed):
+        if path != _CALL_ROUTE or (facts.saw_denied and facts.followed):
             return facts
         call = request.path_params["id"]
         try:

@@ -110,7 +110,7 @@ def build_steps(facts: TourFacts, targets: TourTargets) -> tuple[TourStep, ...]:
         (
             "See a denied call, and why",
             "A rule denied this one. The page names the rule, and leads to what would have changed the answer.",
-            f"/ledger/{quote(denied, safe='')}" if denied else "/ledger?wrong=1",
+            f"/calls/{quote(denied, safe='')}" if denied else "/ledger?wrong=1",
             facts.saw_denied,
         ),
         (
@@ -122,7 +122,7 @@ def build_steps(facts: TourFacts, targets: TourTargets) -> tuple[TourStep, ...]:
         (
             "Follow it in the ledger",
             "Who asked, which rule, who approved it, what happened: it is all there, and cannot be changed unnoticed.",
-            f"/ledger/{quote(facts.answered, safe='')}" if facts.answered else "/ledger",
+            f"/calls/{quote(facts.answered, safe='')}" if facts.answered else "/ledger",
             facts.followed,
         ),
     )
