@@ -162,7 +162,9 @@ def _ended_rows(
     conditions, values = "", list[Any]()
     # The rows of a failed or denied call are few, and found by an index of their own. Otherwise the index of the caller
     # or of the plugin yields them in order, if the other columns are hidden from the planner.
-    narrow = {"failed": f" AND {_FAILED_SQL} AND {_NOT_DENIED_SQL}", "denied": f" AND {_DENIED_SQL}"}.get(wanted.outcome, "")
+    narrow = {"failed": f" AND {_FAILED_SQL} AND {_NOT_DENIED_SQL}", "denied": f" AND {_DENIED_SQL}"}.get(
+        wanted.outcome, ""
+    )
     by_caller, by_plugin = callers is not None, bool(wanted.plugin)
     of_type = (
         " AND type || '' = 'call.ended'" if (by_caller or by_plugin) and not narrow else " AND type = 'call.ended'"

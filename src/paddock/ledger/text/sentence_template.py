@@ -54,9 +54,11 @@ class EntryValues(Mapping[str, str]):
         if field not in _PERSON_FIELDS:
             return value_text(self.fields.get(field), "something")
         value = self.fields.get(field)
-        if self._short_names and isinstance(value, str) and value:
+        names = [one for one in cast("Iterable[Any]", value if isinstance(value, (list, tuple)) else (value,)) if one]
+        if self._short_names and names and all(isinstance(one, str) for one in names):
             owner = self.fields.get("owner") if field == "principal" else None
-            return truncate_text(caller_text(value, owner if isinstance(owner, str) else None, self._labels))
+            owner_name = owner if isinstance(owner, str) else None
+            return truncate_text(", ".join(caller_text(one, owner_name, self._labels) for one in names))
         return labelled(value_text(value, UNKNOWN_PERSON), self._labels)
 
     def __iter__(self) -> Iterator[str]:

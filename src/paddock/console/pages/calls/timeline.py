@@ -138,7 +138,9 @@ def _ticks(segments: Sequence[_Segment]) -> list[AxisMark]:
             if ticks and left - ticks[-1].left < _FULL / _TICKS / 2:
                 continue
             anchor = "start" if left < 4 else "end" if left > 92 else "middle"
-            ticks.append(AxisMark(round(left, 2), duration_text(at) if at else "0", anchor=anchor))
+            # After a break the first tick says when, and the others how much later.
+            label = f"+{duration_text(at - one.begin)}" if one.begin and number else duration_text(at) if at else "0"
+            ticks.append(AxisMark(round(left, 2), label, anchor=anchor))
     return ticks
 
 

@@ -72,6 +72,7 @@ class LedgerPages:
             "given": filters.given,
             "groups": [(group.name, group.title) for group in ENTRY_GROUPS],
             "outcomes": OUTCOMES,
+            "outcome_label": dict(OUTCOMES).get(filters.given["outcome"], ""),
             "person_name": caller_text(filters.given["principal"] or None, None, labels),
             "choices": entry_type_options(
                 await self._host.ledger.reader.entry_types(context.tenant), filters.given["type"]
