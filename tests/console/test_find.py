@@ -109,7 +109,7 @@ def test_the_keyboard_alone_finds_things_moves_in_lists_and_shows_its_keys(brows
         expect(page.get_by_role("link", name="To the content")).to_be_focused()
 
         press("Control+k")
-        palette = page.get_by_role("dialog", name="Find")
+        palette = page.get_by_role("dialog", name="Search")
         expect(palette.get_by_role("searchbox")).to_be_focused()
         page.keyboard.type("oats")
         expect(palette.get_by_role("link", name="oats.oats_count")).to_be_visible()
@@ -135,7 +135,7 @@ def test_the_keyboard_alone_finds_things_moves_in_lists_and_shows_its_keys(brows
         press("Control+j")  # with a modifier it belongs to the browser
         expect(rows.nth(0)).to_be_focused()
         press("/")
-        field = page.locator("main").get_by_label("Find")
+        field = page.locator("main").get_by_label("Search everything")
         expect(field).to_be_focused()
         page.keyboard.type("jk/?")
         expect(field).to_have_value("oatsjk/?" if field.input_value().startswith("oats") else "jk/?oats")
@@ -159,9 +159,9 @@ def test_the_keyboard_alone_finds_things_moves_in_lists_and_shows_its_keys(brows
 @needs_a_browser
 def test_everything_is_found_without_scripts_too(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "ann", java_script_enabled=False) as page:
-        page.get_by_role("link", name="Find").click()
-        page.locator("main").get_by_label("Find").fill("count")
-        page.locator("main").get_by_role("button", name="Find").click()
+        page.get_by_role("link", name="Search").click()
+        page.locator("main").get_by_label("Search everything").fill("count")
+        page.locator("main").get_by_role("button", name="Search").click()
         page.get_by_role("link", name="oats.oats_count").click()
         expect(page.get_by_role("button", name="Run it")).to_be_visible()
         page.get_by_label("Your menu").click()
@@ -169,4 +169,4 @@ def test_everything_is_found_without_scripts_too(browser: Browser, served: Daemo
         expect(page.get_by_role("cell", name="Show the keys")).to_be_visible()
         page.get_by_label("Your menu").click()
         page.get_by_role("button", name="Sign out").click()
-        expect(page.get_by_role("link", name="Find")).to_have_count(0)
+        expect(page.get_by_role("link", name="Search")).to_have_count(0)

@@ -31,6 +31,8 @@ CSP_WITHOUT_SCRIPTS: Final = f"default-src 'none'; {_COMMON_DIRECTIVES}"
 _GZIP_MIN_BYTES: Final = 1_000
 TOUR_STATE_KEY: Final = "tour"
 """Key of the tour in a request's state, see `TourGuide`."""
+BADGE_STATE_KEY: Final = "inbox_badge"
+"""Key of the inbox's count in a request's state, see `InboxBadges`."""
 PageHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -69,6 +71,7 @@ def render_page(request: Request, template: str, values: Mapping[str, Any], stat
         **frame_values(caller_of(request), request.scope["path"]),
         "said": FLASH_MESSAGES.get(request.query_params.get("said", ""), ""),
         "tour": request.scope["state"].get(TOUR_STATE_KEY),
+        "badge": request.scope["state"].get(BADGE_STATE_KEY, 0),
     }
     return html_response(request, render(template, {**layout_values, **values}), status)
 
@@ -82,6 +85,7 @@ def frame_values(caller: Caller, path: str) -> dict[str, Any]:
         "here": path,
         "places": visible_places(caller),
         "position": position_of(path, caller),
+        "badge": 0,
     }
 
 

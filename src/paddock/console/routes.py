@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from paddock.console.inbox_badge import InboxBadges
 from paddock.console.page import Page
 from paddock.console.pages.approvals.approvals import ApprovalPages
 from paddock.console.pages.approvals.unknown_outcomes import UnknownOutcomePages
@@ -80,5 +81,5 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         *WebhookPages(host).routes(),
         *HostSettingsPages(host).routes(),
     ]
-    tour = TourGuide(host)
-    return [*map(tour.with_tour, pages), *tour.routes()]
+    tour, badges = TourGuide(host), InboxBadges(host, closing)
+    return [*map(badges.with_badge, map(tour.with_tour, pages)), *tour.routes(), *badges.routes()]
