@@ -125,6 +125,7 @@ LEAVES = leaves()
 ELSEWHERE = {
     "paddock plugin install ./my-plugin --grant 'net:*' --yes": "one that asks for it; tests/cli/test_cli_dangers.py",
     "paddock plugin install ./server.py": "a server of one's own; tests/environments/test_server_files.py",
+    "paddock plugin check ./server.py": "a server of one's own; tests/cli/test_cli_server_file.py",
     "paddock plugin try server-filesystem": "needs a registry; tests/cli/test_cli_try.py",
     "paddock plugin try server-filesystem --yes --write": "needs a registry; tests/registry/test_learned_grants.py",
     "paddock plugin try git --call git_status": "needs a registry; tests/cli/test_cli_try.py",

@@ -29,6 +29,22 @@ def test_what_is_there_is_not_touched_and_what_is_not_there_is_named(paddock: Pa
     )
 
 
+def test_all_mistakes_in_the_arguments_of_new_are_told_at_once(paddock: Paddock, source: Path) -> None:
+    (source / "work.txt").write_text("mine")
+    refused = paddock.quickly(
+        "plugin", "new", "1st:", source, "--kind", "toool", "--lang", "cobol", "--json", code=6
+    ).error
+    assert refused["code"] == "new.mistakes"
+    assert [(one["path"], one["code"]) for one in refused["errors"]] == [
+        ("--kind", "new.unknown_kind"),
+        ("--lang", "new.no_template"),
+        ("NAME", "new.bad_name"),
+        ("DIR", "new.exists"),
+    ]
+    assert all(one["hint"] for one in refused["errors"])
+    assert [path.name for path in source.iterdir()] == ["work.txt"]
+
+
 def test_a_plugin_that_fails_a_check_ends_the_command_with_1_and_says_why(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "new", "greeter", source / "greeter")
     main = source / "greeter" / "main.py"

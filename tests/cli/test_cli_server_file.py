@@ -61,6 +61,30 @@ def test_a_server_file_is_tried_with_nothing_granted_and_a_person_is_shown_what_
     assert "plugin.tried" in tried
 
 
+def test_check_proposes_what_an_installation_would_and_installs_nothing(paddock: Paddock, source: Path) -> None:
+    docs = source / "docs"
+    docs.mkdir()
+    file = write_file(source / "echo.py", plain_python("os.listdir(sys.argv[1])"))
+    checked = paddock.quickly("plugin", "check", file, "--arg", docs, "--json").json
+    assert (checked["valid"], checked["plugins"]) == (True, [{"name": "echo", "version": "0.1.0"}])
+    assert checked["server"]["tools"] == ["say", "forget"]
+    assert f"read:fs:{docs}" in checked["server"]["written"]["paddock.yaml"]
+    [reason] = lines_of(checked["screen"], "Why it asks for capabilities")
+    assert "named in its arguments" in reason
+
+    shown = paddock.quickly("plugin", "check", file, "--arg", docs, "--show")
+    assert shown.out == checked["server"]["written"]["paddock.yaml"]
+    assert "say: says it only reads" in shown.err
+
+    file.write_text("import requests\nimport yaml\n")
+    refused = paddock.quickly("plugin", "check", file, "--json", code=6)
+    assert [(one["line"], one["code"]) for one in refused.json["errors"]] == [(1, "no_package"), (2, "no_package")]
+    file.write_text("print('hello')")
+    assert "does not answer as an MCP server" in paddock.quickly("plugin", "check", file, code=6).err
+    assert "--arg" in paddock.quickly("plugin", "check", source, "--arg", "x", code=2).err
+    assert not paddock.listed()
+
+
 def test_a_changed_file_is_an_upgrade_that_asks_for_what_is_new_and_keeps_what_was_chosen(
     paddock: Paddock, source: Path
 ) -> None:

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from paddock.authoring.template_catalog import PluginTemplate
+from paddock.authoring.template_catalog import PluginTemplate, find_template, template_problems
 from paddock.core.action import Action
-from paddock.core.errors import CallerError, Conflict, NotFound, OperatorError
+from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, OperatorError, Problem
 from paddock.manifest.names import kaged_name_problem, plugin_name_problem, slug
 
 TEMPLATES_DIR = Path(__file__).parent / "templates"
@@ -55,10 +55,9 @@ def create_plugin_folder(template: PluginTemplate, name: str, folder: Path) -> t
         Conflict: the folder is not empty.
         OperatorError: the folder cannot be created.
     """
-    problem = (kaged_name_problem if template.strict_name else plugin_name_problem)(name)
-    if problem is not None:
+    if problem := _name_problem(template, name):
         raise CallerError(f"the name {problem[0]}", code="new.bad_name", hint=problem[1])
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if _is_taken(folder):
         raise Conflict(
             f"{folder} already exists, and nothing in it was changed",
             code="new.exists",
@@ -81,6 +80,31 @@ def create_plugin_folder(template: PluginTemplate, name: str, folder: Path) -> t
             f"{folder} cannot be made: {error.strerror or error}", code="new.unwritable", hint="name another folder"
         ) from error
     return tuple(sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()))
+
+
+def check_arguments(kind: str, language: str, name: str, folder: Path) -> None:
+    """Check everything that a person typed for a new plugin.
+
+    Raises:
+        Invalid: there are several mistakes; carries all of them. A single one has an error of its own, from
+            `find_template` or `create_plugin_folder`.
+    """
+    problems = template_problems(kind, language)
+    template = None if problems else find_template(kind, language)
+    if wrong := _name_problem(template, name):
+        problems.append(Problem("NAME", *wrong, code="new.bad_name"))
+    if _is_taken(folder):
+        problems.append(Problem("DIR", f"{folder} already exists", "choose another folder", "new.exists"))
+    if len(problems) > 1:
+        raise Invalid(f"there are {len(problems)} mistakes in what was typed", problems, code="new.mistakes")
+
+
+def _name_problem(template: PluginTemplate | None, name: str) -> tuple[str, str] | None:
+    return (kaged_name_problem if template and template.strict_name else plugin_name_problem)(name)
+
+
+def _is_taken(folder: Path) -> bool:
+    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
 def substitute_placeholders(text: str, placeholders: dict[str, str]) -> str:

@@ -6,7 +6,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 
-from paddock.core.errors import CallerError
+from paddock.core.errors import CallerError, Problem
 
 KINDS = ("plugin", "tool", "operator", "agent", "adapter", "shu", "mcp")
 LANGUAGES = ("python", "typescript", "shell")
@@ -70,16 +70,36 @@ def find_template(kind: str, language: str) -> PluginTemplate:
     Raises:
         CallerError: there is none; the hint lists those that exist.
     """
+    template = _template(kind, language)
+    if isinstance(template, PluginTemplate):
+        return template
+    raise CallerError(template.message, code=template.code, hint=template.hint)
+
+
+def template_problems(kind: str, language: str) -> list[Problem]:
+    """Return what is wrong with a kind and a language; nothing if there is a template."""
+    template = _template(kind, language)
+    if isinstance(template, PluginTemplate):
+        return []
+    problems = [template]
+    if template.path == "--kind" and language not in LANGUAGES:
+        hint = f"one of {', '.join(LANGUAGES)}"
+        problems.append(Problem("--lang", f"there are no templates in {language!r}", hint, "new.no_template"))
+    return problems
+
+
+def _template(kind: str, language: str) -> PluginTemplate | Problem:
     for template in TEMPLATES:
         if (template.kind, template.language) == (kind, language):
             return template
     if kind not in KINDS:
-        raise CallerError(f"{kind!r} is no kind of plugin", code="new.unknown_kind", hint=f"one of {', '.join(KINDS)}")
+        return Problem("--kind", f"{kind!r} is no kind of plugin", f"one of {', '.join(KINDS)}", "new.unknown_kind")
     languages = ", ".join(template.language for template in TEMPLATES if template.kind == kind)
     kinds = ", ".join(template.kind for template in TEMPLATES if template.language == language)
     alternatives = f"; in {language} there is: {kinds}" if kinds else f"; languages: {', '.join(LANGUAGES)}"
-    raise CallerError(
+    return Problem(
+        "--lang",
         f"there is no template of the kind {kind} in {language}",
-        code="new.no_template",
-        hint=f"{kind} is there in: {languages}{alternatives}",
+        f"{kind} is there in: {languages}{alternatives}",
+        "new.no_template",
     )

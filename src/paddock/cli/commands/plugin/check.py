@@ -11,7 +11,9 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
+from paddock.cli.commands.plugin.registry_options import argument_option, constraint_option, variable_option
 from paddock.cli.output.report import print_json, print_message, print_problems, print_result, styled
+from paddock.cli.output.yaml_text import escape_yaml
 from paddock.core.errors import Problem
 from paddock.core.printable import count_text
 
@@ -22,21 +24,44 @@ if TYPE_CHECKING:
     from paddock.plugins.package.source import SourceKind
 
 
-@command("check", examples=["paddock plugin check ./my-plugin", "paddock plugin check plugin.mcpb --show"])
+@command(
+    "check",
+    examples=[
+        "paddock plugin check ./my-plugin",
+        "paddock plugin check plugin.mcpb --show",
+        "paddock plugin check ./server.py",
+    ],
+)
 @click.argument(
     "source",
     type=click.Path(path_type=Path),
     metavar="DIR|FILE",
-    help="A package directory, a .zip or .mcpb file, or one manifest file.",
+    help="A package directory, a .zip or .mcpb file, one manifest file, or an MCP server in one file.",
 )
 @click.option("--show", is_flag=True, help="Print the manifest in Paddock's native form.")
+@constraint_option
+@argument_option
+@variable_option
 @options.as_json
-def check(source: Path, *, show: bool, as_json: bool) -> None:
+def check(
+    source: Path, *, show: bool, held: tuple[str, ...], arg: tuple[str, ...], env: tuple[str, ...], as_json: bool
+) -> None:
     """Validate a manifest in any dialect. All mistakes are reported at once, each with its path and a correction.
 
     The tools of a native manifest are also compared with its program, which runs in a cage with nothing granted.
+
+    An MCP server in one file is tried there too, and what an installation would propose is shown: its tools, the grants
+    that it needs, and with --show the manifest. Nothing is installed.
     """
+    from paddock.cli.commands.plugin.check_server import check_server_file, is_server_file
     from paddock.core.errors import Invalid
+
+    server_options = {"constraints": [*held], "args": [*arg], "env": [*env]}
+    if is_server_file(source):
+        check_server_file(source, server_options, show=show, as_json=as_json)
+        return
+    if any(server_options.values()):
+        raise click.UsageError("--with, --arg and --env are for an MCP server in one file")
 
     try:
         result = read_source(source)
@@ -208,21 +233,11 @@ def _print_manifest_result(result: ManifestResult, *, show: bool) -> None:
         if show:
             if index:
                 print_result("---")
-            sys.stdout.write(_escape_yaml(to_yaml(plugin.manifest)))
+            sys.stdout.write(escape_yaml(to_yaml(plugin.manifest)))
         else:
             print_result(
                 f"{plugin.manifest.name} {plugin.manifest.version}: sound ({result.form} manifest, {result.file})"
             )
-
-
-def _escape_yaml(text: str) -> str:
-    """Escape non-printable characters in YAML. They occur in double quotes only, where the escapes are valid."""
-    lines = text.split("\n")
-    return "\n".join(line if line.isprintable() else "".join(map(_escape_character, line)) for line in lines)
-
-
-def _escape_character(character: str) -> str:
-    return character if character.isprintable() else f"\\U{ord(character):08x}"
 
 
 @command("sign", examples=["paddock plugin sign ./my-plugin --key ~/paddock-signing.pem"])

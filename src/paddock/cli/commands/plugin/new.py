@@ -39,11 +39,12 @@ from paddock.cli.output.report import print_json, print_message, styled
 @options.as_json
 def new(name: str, directory: Path | None, *, kind: str, language: str, as_json: bool) -> None:
     """Create a new plugin in a folder: a manifest, a program, a README and a test. Existing files are kept."""
-    from paddock.authoring.scaffold import create_plugin_folder
+    from paddock.authoring.scaffold import check_arguments, create_plugin_folder
     from paddock.authoring.template_catalog import find_template
 
-    template = find_template(kind, language)
     folder = directory or Path(name)
+    check_arguments(kind, language, name, folder)
+    template = find_template(kind, language)
     files = create_plugin_folder(template, name, folder)
     commands = template.next_commands(str(folder))
     if as_json:
