@@ -112,8 +112,21 @@ def _pages(plugin: str, call: str) -> list[str]:
         "/approvals/standing",
         "/ledger",
         "/ledger?wrong=1",
+        "/ledger?outcome=refused",
+        "/activity",
+        "/activity?outcome=failed",
+        "/activity?outcome=denied",
+        "/activity?person=user:ann",
     ]
-    of_host += [f"/ledger?plugin={plugin}", f"/ledger/{call}", "/policy", "/policy/try", "/secrets", "/accounts"]
+    of_host += [
+        f"/ledger?plugin={plugin}",
+        f"/activity?plugin={plugin}",
+        f"/calls/{call}",
+        "/policy",
+        "/policy/try",
+        "/secrets",
+        "/accounts",
+    ]
     of_host += ["/unknown-outcomes", "/repairs", "/settings", "/settings/keys", "/settings/people"]
     return [*of_host, *(f"/plugins/{plugin}{part}" for part in of_plugin)]
 

@@ -13,6 +13,7 @@ from paddock.console.pages.calls.timeline import Timeline, draw_timeline
 from paddock.console.pages.home.home import MAX_TILES, select_tiles, summarize_home
 from paddock.console.pages.ledger.export import CSV_HEADER, csv_lines, json_lines
 from paddock.console.pages.ledger.filters import entry_type_options, parse_filters, parse_seq
+from paddock.console.pages.ledger.lifecycle_runs import collapse_runs
 from paddock.console.pages.ledger.verify import build_verdict_text
 from paddock.console.text.call_text import drop_repeats, event_text, latest_progress, preview_result
 from paddock.console.text.plugin_text import PluginSeverity, PluginSummary
@@ -217,3 +218,20 @@ def test_of_very_many_plugins_those_in_trouble_are_shown_first_and_the_rest_is_c
 
     assert shown[0].name == "zebra"
     assert (len(shown), left_out) == (MAX_TILES, 201 - MAX_TILES)
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plugin_that_only_started_and_stopped_is_one_row_and_a_failure_is_never_in_it() -> None:
+    def row(seq: int, kind: str, mood: str = "calm", plugin: str = "notes") -> dict[str, Any]:
+        return {"seq": seq, "type": f"plugin.{kind}", "mood": mood, "plugin": plugin, "sentence": f"{kind} {seq}"}
+
+    cycle = [row(number, kind) for number, kind in enumerate(("spawned", "initialized", "stopped") * 14)]
+    rows = collapse_runs([*cycle, row(50, "crashed", "bad"), row(51, "spawned"), row(52, "stopped", plugin="mail")])
+
+    assert [one["sentence"] for one in rows] == [
+        "notes started and stopped 14 times", "crashed 50", "spawned 51", "stopped 52"
+    ]  # fmt: skip
+    assert len(rows[0]["run"]) == 42
+    assert [one["run"] for one in rows[1:]] == [[], [], []]

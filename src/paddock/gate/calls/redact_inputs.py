@@ -73,7 +73,8 @@ class _Redactor:
 
     def _redact_field(self, name: str, value: Any, schemas: list[Mapping[str, Any]], path: str, depth: int) -> Any:
         inner = f"{path}.{name}" if path else name
-        if value not in (None, "") and isinstance(value, str) and _SECRET_NAME.search(_CAMEL_CASE.sub("_", name)):
+        is_scalar = isinstance(value, (str, int)) and not isinstance(value, bool) and value != ""
+        if is_scalar and _SECRET_NAME.search(_CAMEL_CASE.sub("_", name)):
             self.paths.append(inner)
             return REDACTED
         declared = [object_or_empty(object_or_empty(schema.get("properties")).get(name)) for schema in schemas]

@@ -1,0 +1,81 @@
+"""What a host remembers of calls beside the ledger: inputs, and where they came from; and the list of calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.host.conftest import Home
+
+from paddock import Config, Host, open_host
+from paddock.core.call import Principal
+from paddock.core.errors import Invalid, NotFound
+from paddock.core.ids import CallId, PrincipalId, Tenant
+from paddock.host.calls.call_history import CallFilter
+from paddock.host.calls.day_statistics import DayStatistics
+from paddock.host.identity.caller import local_principal
+
+OPERATOR = local_principal("olga")
+
+
+async def made(host: Host, **params: Any) -> CallId:
+    handle = host.calls.registry.start("parrot", "say", params, host.operator_context("olga"))
+    await handle.wait()
+    return handle.id
+
+
+@pytest.mark.req("B-18", "page of a call")
+async def test_a_call_is_known_with_its_inputs_after_a_restart_and_its_result_is_said_to_be_gone(home: Home) -> None:
+    home.install()
+    async with open_host(Config(home=home.path, environ={})) as host:
+        call = await made(host, text="oats", password="hunter2")
+        with pytest.raises(Invalid):
+            await host.call("parrot.say", {})
+    async with open_host(Config(home=home.path, environ={})) as host:
+        record = await host.calls.records.show(call, OPERATOR)
+        assert (record["inputs"], record["redacted"]) == ({"text": "oats", "password": "[redacted]"}, ["password"])
+        assert (record["status"], record["result_kept"], "result" in record) == ("succeeded", False, False)
+        assert record["log"] is not None
+        assert ["asked" in line["line"] for line in record["log"]] == [True]
+        stranger = Principal(PrincipalId("user:eve"))
+        for who in (stranger, Principal(PrincipalId("user:eve"), roles=OPERATOR.roles, tenant=Tenant("acme"))):
+            with pytest.raises(NotFound) as error:
+                await host.calls.records.show(call, who)
+            assert error.value.error_code == "call.not_found"
+
+        everything = await host.calls.history.page(OPERATOR, CallFilter())
+        assert [one["outcome"] for one in everything.ended] == ["refused", "succeeded"]
+        failed = await host.calls.history.page(OPERATOR, CallFilter("failed", "parrot"))
+        assert [one["error_code"] for one in failed.ended] == ["invalid_params"]
+        assert (await host.calls.history.page(stranger, CallFilter())).ended == []
+        today = await host.calls.history.day(OPERATOR.tenant)
+        assert (today["calls"], today["failed"], today["denied"], today["complete"]) == (2, 1, 0, True)
+
+
+async def test_inputs_of_the_newest_calls_are_kept_and_none_where_a_setting_says_so(home: Home) -> None:
+    home.install()
+    for kept, expected in ((0, [False, False]), (1, [False, True])):
+        async with open_host(Config(home=home.path, environ={}, flags={"limits.kept_inputs": kept})) as host:
+            calls = [await made(host, text=str(number)) for number in range(2)]
+        async with open_host(Config(home=home.path, environ={})) as host:
+            records = [await host.calls.records.show(call, OPERATOR) for call in calls]
+        assert [record["inputs_kept"] for record in records] == expected
+
+
+async def test_inputs_go_with_the_person_who_is_erased(home: Home) -> None:
+    home.install()
+    async with open_host(Config(home=home.path, environ={})) as host:
+        call = await made(host, text="oats")
+        await host.ledger.erasure.erase(OPERATOR.tenant, OPERATOR.id, by=OPERATOR.id, reason="asked")
+        record = await host.calls.records.show(call, OPERATOR)
+    assert (record["inputs_kept"], record["inputs"]) == (False, None)
+
+
+def test_percentiles_are_right_within_four_percent() -> None:
+    statistics = DayStatistics("2030-01-31", 0)
+    statistics.add({"status": "succeeded", "duration_ms": float(number)} for number in range(1, 1_001))
+    statistics.add([{"status": "pending_approval"}, {"status": "denied"}, {"status": "failed"}])
+
+    assert statistics.percentile_ms(0.95) == pytest.approx(950, rel=0.04)
+    assert (statistics.calls, statistics.failed, statistics.denied) == (1_002, 1, 1)
+    assert DayStatistics("2030-01-31", 0).percentile_ms(0.95) is None
