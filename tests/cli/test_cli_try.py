@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -341,3 +343,36 @@ def test_a_plugin_with_declared_tools_that_cannot_start_is_not_reported_as_enabl
     assert "notes 1.0.0 is enabled and does not run" in refused.err
     assert "no database" in refused.err
     assert "✓ enabled notes 1.0.0\n" in paddock.quickly("plugin", "enable", "notes", "--no-start").err
+
+
+def test_a_database_that_was_granted_without_its_folder_is_refused_and_a_trial_proposes_the_folder(
+    paddock: Paddock, source: Path
+) -> None:
+    file = source / "data" / "notes.db"
+    file.parent.mkdir()
+    needs = "import sqlite3\nsqlite3.connect(sys.argv[1], timeout=0).executescript('CREATE TABLE IF NOT EXISTS a (b)')"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE made_before (b)")
+    script = imported(paddock, source, needs, file)
+    given = ("--capability", f"read:fs:{script}", "--capability", f"write:fs:{file}")
+    paddock.quickly("import", source / "mcp.json", *given, "--yes")
+
+    refused = paddock.quickly("plugin", "enable", "needy", code=7).err
+    assert "notes.db is a SQLite database: the journal" in refused
+    assert f"grant write:fs:{file.parent} in place of it" in refused
+    said = paddock.quickly("plugin", "try", "needy", "--yes")
+    assert f"write:fs:{file.parent}" in granted(paddock)
+    assert f"makes a journal beside {file}" in said.err
+    paddock.quickly("plugin", "enable", "needy")
+    with closing(sqlite3.connect(file)) as database:
+        assert database.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall() == [("a",), ("made_before",)]
+
+
+def test_write_also_widens_what_it_was_granted_for_reading(paddock: Paddock, source: Path) -> None:
+    docs = source / "docs"
+    docs.mkdir()
+    script = imported(paddock, source, "os.listdir(sys.argv[1])", docs)
+    paddock.quickly("plugin", "try", "needy", "--yes")
+    assert granted(paddock) == [f"read:fs:{script}", f"read:fs:{docs}"]
+    paddock.quickly("plugin", "try", "needy", "--yes", "--write")
+    assert f"write:fs:{docs}" in granted(paddock)

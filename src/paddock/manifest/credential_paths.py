@@ -67,6 +67,11 @@ _HISTORY = re.compile(r"\.\w+_history|fish_history")
 _HOME_DIRECTORIES = re.compile(r"/root|(/var)?/home(/[^/]+)?")
 
 
+def is_whole_home(path: str) -> bool:
+    """Whether an absolute path is somebody's whole home directory, contains all homes, or is the root directory."""
+    return path == "/" or _HOME_DIRECTORIES.fullmatch(path) is not None
+
+
 def credentials_at(path: str) -> str:
     """Describe the credentials at, below or above an absolute path; empty if none are known.
 

@@ -33,7 +33,10 @@ MACHINE = PretendMachine(
         "/home/ada/.bashrc": "-",
         "/opt/other/tool": "*",
         **{f"/srv/data/deep/{name}": "-" for name in "abcd"},
+        "/srv/db/log.sqlite": "SQLite format 3\0 made up",
         "/srv/db/old.sqlite": "-",
+        "/srv/db/wal.sqlite": "SQLite format 3\0\x10\0\2\2",
+        "/srv/people/bea/docs/a.md": "-",
         "/srv/paddock/data/files/other/secret": "-",
         "/srv/socket": "|",
         "/usr/share/dict/words": "-",
@@ -50,6 +53,7 @@ def learned(
     answered: bool = False,
     hosts: tuple[tuple[str, int], ...] = (),
     loopback: tuple[int, ...] = (),
+    homes: tuple[str, ...] = (),
 ) -> Learned:
     """What is learned from a plugin `notes` that tried this."""
     runtime = CommandRuntime(("python3", "./main.py", *args), env=env or {})
@@ -68,7 +72,7 @@ def learned(
         tuple(NetworkAttempt("127.0.0.1", port) for port in loopback),
         tuple(NetworkAttempt(*host) for host in hosts),
     )
-    result = Learned(tuple(parse_capability(text) for text in granted), answered)
+    result = Learned(tuple(parse_capability(text) for text in granted), answered, frozenset(homes))
     propose_grants(seen, context, result)
     return result
 
@@ -162,11 +166,11 @@ def test_a_wider_grant_takes_the_place_of_a_narrower_one_unless_only_that_is_tic
     named = ("/home/ada/docs/a.md", "/home/ada/docs")
     assert list(proposed(args=named)) == ["read:fs:/home/ada/docs"]
     # Whatever it tries around it: the folder that it is for stays to be chosen alone.
-    tried = (("read", "/home/ada/docs/a.md"), ("write", "/home/ada/.state"))
-    assert list(proposed(*tried, args=("/home/ada/docs",))) == ["read:fs:/home/ada/docs"]
-    assert unticked(*tried, args=("/home/ada/docs",)) == ["write:fs:/home/ada"]
-    both = learned(*tried, args=("/home/ada/docs",))
-    assert list(both.stand_ins()) == [StandIn("/home/ada", "directory")]
+    tried = (("read", "/srv/data/deep/a"), ("write", "/srv/data/.state"))
+    assert list(proposed(*tried, args=("/srv/data/deep",))) == ["read:fs:/srv/data/deep"]
+    assert unticked(*tried, args=("/srv/data/deep",)) == ["write:fs:/srv/data"]
+    both = learned(*tried, args=("/srv/data/deep",))
+    assert list(both.stand_ins()) == [StandIn("/srv/data", "directory")]
     learner = Learned(())
     for text, idea in (("read:fs:/srv", True), ("read:fs:/srv/data", False), ("read:fs:/srv/data/deep", True)):
         learner.propose(parse_capability(text), text, own_idea=idea)
@@ -176,9 +180,47 @@ def test_a_wider_grant_takes_the_place_of_a_narrower_one_unless_only_that_is_tic
     ]
 
 
-@pytest.mark.parametrize(
-    "path", ["/home/ada/.ssh", "/home/ada/.ssh/id_ed25519", "/home/ada", "/etc/shadow", "/home", "/"]
-)
+@pytest.mark.parametrize("path", ["/home/ada", "/home", "/", "/srv/people/bea"])
+def test_a_whole_home_is_never_proposed_even_if_it_is_named(path: str) -> None:
+    found = learned(("read", path), args=(path,), homes=("/srv/people/bea",))
+    assert found.proposals == []
+    assert [one.message for one in found.obstacles] == [
+        f"it reads {path}, named in its arguments; all of {path} is never proposed"
+    ]
+    assert found.obstacles[0].hint == "name a folder inside it in the settings"
+    own = learned(("write", f"{path}/.state".replace("//", "/")), homes=("/srv/people/bea",))
+    assert (own.proposals, own.obstacles) == ([], []), "nor for what it does of itself"
+
+
+def test_nothing_stands_in_for_what_is_granted() -> None:
+    granted = ("read:fs:/home/ada/docs",)
+    found = learned(("write", "/home/ada/docs/new.md"), args=("/home/ada/docs",), granted=granted)
+    assert [str(one.capability) for one in found.proposals] == ["write:fs:/home/ada/docs"]
+    assert list(found.stand_ins()) == [], "the next pass sees the files that it was granted"
+
+
+def test_what_it_may_read_by_its_settings_can_be_widened() -> None:
+    def widenable(*args: str, granted: str) -> list[str]:
+        return [str(one) for one in learned(args=args, granted=(granted,)).widenable]
+
+    assert widenable("/home/ada/docs", granted="read:fs:/home/ada/docs") == ["write:fs:/home/ada/docs"]
+    assert widenable("/home/ada/docs", granted="write:fs:/home/ada/docs") == []
+    assert widenable("/srv/data", granted="read:fs:/home/ada/docs") == [], "nothing else"
+    assert widenable("/srv/db/log.sqlite", granted="read:fs:/srv/db/log.sqlite") == ["write:fs:/srv/db"]
+    assert widenable("/home/ada/code/server.py", granted="read:fs:/home/ada/code/server.py") == [], "nor programs"
+
+
+def test_a_database_is_proposed_with_the_folder_that_its_journal_needs() -> None:
+    path = "/srv/db/log.sqlite"
+    (found,) = learned(("read", path), args=(path,)).proposals
+    assert (str(found.capability), str(found.writable)) == (f"read:fs:{path}", "write:fs:/srv/db")
+    wal = proposed(("read", "/srv/db/wal.sqlite"), args=("/srv/db/wal.sqlite",))
+    assert list(wal) == ["read:fs:/srv/db"], "its newest changes are in a file beside it"
+    alone = proposed(args=(path,), granted=(f"write:fs:{path}",))
+    assert alone == {"write:fs:/srv/db": f"makes a journal beside {path}, a SQLite database"}
+
+
+@pytest.mark.parametrize("path", ["/home/ada/.ssh", "/home/ada/.ssh/id_ed25519", "/etc/shadow"])
 def test_secrets_are_marked_as_dangerous_and_never_ticked_even_if_they_are_named(path: str) -> None:
     found = learned(("read", path), args=(path,)).proposals
     assert [one.selected for one in found] == [False]

@@ -63,6 +63,20 @@ def test_it_is_bound_where_its_folder_is_granted(text: str) -> None:
     assert caged("write:fs:/tmp/shared", command=(*COMMAND, text), machine=MACHINE)
 
 
+def test_a_database_is_not_granted_without_the_folder_for_its_journal() -> None:
+    files = {"/srv/db/log": "SQLite format 3\0", "/srv/db/new.sqlite3": "", "/srv/db/notes.txt": "-"}
+    machine = PretendMachine({**DEBIAN, **files})
+    for path in ("/srv/db/log", "/srv/db/new.sqlite3"):
+        grant = f"write:fs:{path}"
+        assert refusals(grant, machine=machine) == {grant: "cage.database_without_folder"}
+        assert caged(grant, "write:fs:/srv/db", machine=machine)
+        assert caged(f"read:fs:{path}", machine=machine), "it is only read"
+    assert caged("write:fs:/srv/db/notes.txt", machine=machine), "another file"
+    with pytest.raises(CageUnavailable) as refused:
+        caged("write:fs:/srv/db/log", machine=machine)
+    assert refused.value.hint == "grant write:fs:/srv/db in place of it"
+
+
 def test_a_link_in_a_granted_folder_does_not_lead_there_unseen() -> None:
     assert lost("write:fs:/home/ada/docs", text="/home/ada/docs/out") == {"its arguments": "cage.throwaway_path"}
     assert caged("write:fs:/home/ada/docs", command=(*COMMAND, "/home/ada/docs/a.md"), machine=MACHINE)

@@ -15,7 +15,7 @@ from paddock.manifest.capability import (
     describe_capability,
     is_dangerous,
 )
-from paddock.manifest.credential_paths import credentials_at, runs_outside
+from paddock.manifest.credential_paths import credentials_at, is_whole_home, runs_outside
 
 MAX_PROPOSALS = 20
 
@@ -31,7 +31,7 @@ class GrantProposal:
         selected: Whether it is ticked before a person has looked at it.
         warning: Why it is dangerous; empty where it is not. A dangerous one is never ticked.
         stand_in: What stands in for it in the next pass.
-        changeable: Whether a person may want to grant it for writing instead.
+        write_path: The path to grant for writing instead, if a person may want that.
     """
 
     capability: Capability
@@ -40,14 +40,14 @@ class GrantProposal:
     selected: bool
     warning: str = ""
     stand_in: StandIn | None = None
-    changeable: bool = False
+    write_path: str = ""
 
     @property
     def writable(self) -> FileAccess | None:
-        """The same place for writing, where a person may want that instead."""
+        """What to grant for writing, where a person may want that instead."""
         match self.capability:
-            case FileAccess("read", path, root) if self.changeable:
-                return FileAccess("write", path, root)
+            case FileAccess("read", _, root) if self.write_path:
+                return FileAccess("write", self.write_path, root)
             case _:
                 return None
 
@@ -67,10 +67,14 @@ class Learned:
     Attributes:
         granted: What the plugin may do already.
         answered: Whether it answers without any of it. Then only what its settings name is ticked.
+        homes: Home directories beside the usual ones. A whole home is never proposed.
+        widenable: Places that its settings name and that it may read, which a person may let it change too.
     """
 
     granted: tuple[Capability, ...]
     answered: bool = False
+    homes: frozenset[str] = frozenset()
+    widenable: list[FileAccess] = field(default_factory=list[FileAccess])
     proposals: list[GrantProposal] = field(default_factory=list[GrantProposal])
     obstacles: list[Obstacle] = field(default_factory=list[Obstacle])
 
@@ -87,9 +91,9 @@ class Learned:
         own_idea: bool = False,
         warning: str = "",
         stand_in: StandIn | None = None,
-        changeable: bool = False,
+        write_path: str = "",
     ) -> None:
-        """Add a proposal.
+        """Add a proposal; for a whole home, an obstacle in its place.
 
         Args:
             capability: The grant.
@@ -97,8 +101,13 @@ class Learned:
             named: Whether the settings name it.
             own_idea: Whether it is a person's data that nothing in the settings names. It is not ticked.
             warning: Why it is dangerous, beside what its capability says.
-            stand_in, changeable: See `GrantProposal`.
+            stand_in, write_path: See `GrantProposal`.
         """
+        if isinstance(capability, FileAccess) and not capability.root and self.is_whole_home(capability.path):
+            if named or not (self.answered or own_idea):
+                message = f"it {reason}; all of {capability.path} is never proposed"
+                self.object(message, "name a folder inside it in the settings")
+            return
         danger = warning or _danger(capability)
         selected = not danger and (named or not (self.answered or own_idea))
         # What is not ticked takes the place of nothing that is: a person could then only choose the wider one.
@@ -110,7 +119,21 @@ class Learned:
             one for one in self.proposals if (one.selected and not selected) or not covers(capability, one.capability)
         ]
         reason = printable(reason, 300)
-        self.proposals.append(GrantProposal(capability, reason, named, selected, danger, stand_in, changeable))
+        if stand_in is not None and self._shows(stand_in.path):
+            stand_in = None  # it would hide what was granted
+        self.proposals.append(GrantProposal(capability, reason, named, selected, danger, stand_in, write_path))
+
+    def note_widenable(self, access: FileAccess) -> None:
+        """Note a place that may be changed too, if a person wants that."""
+        if access not in self.widenable and not self.is_whole_home(access.path) and not _danger(access):
+            self.widenable.append(access)
+
+    def is_whole_home(self, path: str) -> bool:
+        return is_whole_home(path) or path in self.homes
+
+    def _shows(self, path: str) -> bool:
+        reading = FileAccess("read", path)
+        return any(isinstance(one, FileAccess) and covers(one, reading) for one in self.granted)
 
     def object(self, message: str, hint: str = "") -> None:
         """Add an obstacle."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from paddock.cage.learn.proposal import Learned
 from paddock.cage.observe.observation import FileAttempt, Observations
+from paddock.cage.plan.database_files import is_database, reads_need_folder
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.plan.mount_layout import CAGE_OWNED, NEVER_MOUNTED, is_below, parent_directories
 from paddock.cage.plan.named_places import NamedPlaces
@@ -136,6 +137,7 @@ def _propose_named(path: str, where: str, use: str, context: LearningContext, le
         _propose_program(path, context, learned)
         return
     if context.shown(path, writable=use == "write") or _is_below_any(path, NEVER_MOUNTED):
+        _note_shown(path, context, learned)
         return
     if is_below(path, context.own_folder):
         reason = f"{path} is in its own folder, named in {where}"
@@ -159,7 +161,8 @@ def _propose_named(path: str, where: str, use: str, context: LearningContext, le
     if kind == "special":
         learned.object(f"{path}, named in {where}, is a pipe, socket or device, which no plugin is shown")
         return
-    if use == "write" and kind == "file" and _grantable_folder(folder := posixpath.dirname(path)):
+    folder = posixpath.dirname(path)
+    if use == "write" and kind == "file" and _grantable_folder(folder):
         # Editors and databases make files beside the one that they write.
         reason = f"writes {path}, named in {where}"
         _propose_path("write", folder, reason, learned, named=True, stand_in=StandIn(folder, "directory"))
@@ -168,8 +171,30 @@ def _propose_named(path: str, where: str, use: str, context: LearningContext, le
     reason = f"{verb} {path}, named in {where}" if use else f"{path} is named in {where}; it was not opened so far"
     mode = "write" if use == "write" else "read"
     stand_in = StandIn(path, "directory" if kind == "directory" else "file")
-    changeable = kind == "directory" or not path.endswith(PROGRAM_SUFFIXES)
-    _propose_path(mode, path, reason, learned, named=True, stand_in=stand_in, changeable=changeable)
+    place = folder if mode == "read" and reads_need_folder(path, context.filesystem) else path
+    write_path = _write_path(path, context)
+    _propose_path(mode, place, reason, learned, named=True, stand_in=stand_in, write_path=write_path)
+
+
+def _note_shown(path: str, context: LearningContext, learned: Learned) -> None:
+    """A named path that the plugin may read: it may want to change it, and a database needs its folder for that."""
+    write_path = _write_path(path, context)
+    if not write_path or not _granted_around(path, learned.granted) or context.shown(write_path, writable=True):
+        return
+    if context.shown(path, writable=True):
+        reason = f"makes a journal beside {path}, a SQLite database"
+        stand_in = StandIn(write_path, "directory")
+        _propose_path("write", write_path, reason, learned, named=True, stand_in=stand_in)
+    else:
+        learned.note_widenable(FileAccess("write", write_path))
+
+
+def _write_path(path: str, context: LearningContext) -> str:
+    """What to grant so that a named file or directory can be changed; empty for programs."""
+    if is_database(path, context.filesystem):
+        folder = posixpath.dirname(path)
+        return folder if _grantable_folder(folder) else ""
+    return "" if context.kind(path) != "directory" and path.endswith(PROGRAM_SUFFIXES) else path
 
 
 def _propose_new_file(path: str, where: str, context: LearningContext, learned: Learned) -> None:
@@ -274,7 +299,7 @@ def _propose_path(
     named: bool = False,
     own_idea: bool = False,
     stand_in: StandIn | None = None,
-    changeable: bool = False,
+    write_path: str = "",
 ) -> None:
     try:
         capability = parse_capability(f"{mode}:fs:{path}")
@@ -283,7 +308,7 @@ def _propose_path(
         return
     if own_idea:
         reason += "; nothing in its settings names it"
-    learned.propose(capability, reason, named=named, own_idea=own_idea, stand_in=stand_in, changeable=changeable)
+    learned.propose(capability, reason, named=named, own_idea=own_idea, stand_in=stand_in, write_path=write_path)
 
 
 def _propose_hosts(seen: Observations, context: LearningContext, learned: Learned) -> None:

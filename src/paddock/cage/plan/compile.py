@@ -27,6 +27,7 @@ from typing import Any
 
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.allowed_programs import AllowedPrograms
+from paddock.cage.plan.database_files import is_database
 from paddock.cage.plan.environment import ISOLATED_PYTHON_FLAGS, with_artifact_fds
 from paddock.cage.plan.granted_paths import GrantRoots, PathRejected, resolve_granted_path
 from paddock.cage.plan.host_filesystem import CachedFilesystem, HostFilesystem
@@ -37,6 +38,7 @@ from paddock.cage.plan.throwaway_places import find_lost_paths
 from paddock.cage.spec import SDK_PATH, WORKER_SCRIPT, BindMount, CageSpec, Learning, PythonScript, ResourceLimits
 from paddock.core.errors import Problem
 from paddock.manifest.capability import Capability, Execute, FileAccess, HostService, NetworkAccess
+from paddock.manifest.credential_paths import is_whole_home
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.net.egress import EgressGrant
 
@@ -119,6 +121,7 @@ def compile_cage(
     trampoline = compilation.init_python()
     if learning is None:  # a learning cage shows where such a file should be instead
         compilation.check_nothing_is_lost(manifest, config, directory)
+        compilation.check_databases(granted, roots)
     if compilation.problems:
         raise _unavailable_error(manifest, compilation.problems)
     binds, links, covers = compilation.layout.build()
@@ -284,6 +287,23 @@ class _Compilation:
 
         for lost in find_lost_paths(manifest, config, directory, is_kept, self.filesystem):
             self._add_problem(lost.where, "throwaway_path", lost.message, lost.hint(self.filesystem))
+
+    def check_databases(self, granted: Iterable[Capability], roots: GrantRoots) -> None:
+        """Refuse a grant to change a SQLite file without its folder: the journal beside it would be thrown away."""
+        for capability in granted:
+            if not isinstance(capability, FileAccess) or capability.mode != "write":
+                continue
+            try:
+                real = resolve_granted_path(capability, roots, self.layout.hidden, self.filesystem)
+            except PathRejected:
+                continue  # reported already
+            folder = posixpath.dirname(real)
+            if is_database(real, self.filesystem) and not self.layout.shows(folder, writable=True):
+                message = f"{real} is a SQLite database: the journal that it needs in its folder would be thrown away"
+                granting = f"grant write:fs:{folder} in place of it"
+                if is_whole_home(folder):
+                    granting = "move it into a folder of its own, and grant write:fs: with that folder"
+                self._add_problem(str(capability), "database_without_folder", message, granting)
 
     def init_python(self) -> str:
         """The interpreter that runs `sandbox_init`: the command's own, if it is the host's Python, else ours."""

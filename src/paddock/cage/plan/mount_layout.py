@@ -96,8 +96,8 @@ class MountLayout:
         if target:
             self.add_links([SymbolicLink(path, target)])
 
-    def shows(self, path: str) -> bool:
-        """Whether the path, which is real, is visible in the cage."""
+    def shows(self, path: str, *, writable: bool = False) -> bool:
+        """Whether the path, which is real, is visible in the cage, for writing too if asked."""
         nearest = next(
             (
                 directory
@@ -106,7 +106,7 @@ class MountLayout:
             ),
             None,
         )
-        return nearest in self._binds
+        return nearest in self._binds and (self._binds[nearest].writable or not writable)
 
     def build(self) -> tuple[tuple[BindMount, ...], tuple[SymbolicLink, ...], tuple[str, ...]]:
         """Binds, links and covers, each sorted by path."""

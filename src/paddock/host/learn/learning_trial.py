@@ -113,7 +113,7 @@ class LearningTrial:
             PaddockError: it must not run.
         """
         deployment = self._deployment
-        learned = Learned(deployment.capabilities)
+        learned = Learned(deployment.capabilities, homes=_own_home())
         try:
             prepared = await self._preparer.prepare(deployment, Learning())
         except CageUnavailable as error:
@@ -220,6 +220,14 @@ class LearningTrial:
         outcome = await self._runner.run(deployment, cage, prepared.start_spec.config, self._publish, advice, call)
         self._calls_made += outcome.call is not None
         return outcome
+
+
+def _own_home() -> frozenset[str]:
+    """The home directory of the person who runs this host, wherever it is."""
+    try:
+        return frozenset((str(Path.home()),))
+    except RuntimeError:  # they have none
+        return frozenset()
 
 
 def _calls_again(outcomes: Sequence[PassOutcome]) -> bool:

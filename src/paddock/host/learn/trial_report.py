@@ -61,6 +61,9 @@ class PluginTrialJson(TypedDict):
     failure: Annotated[TrialFailureJson | None, "Why it does not answer."]
     granted: Annotated[list[str], "What it was tried with."]
     proposals: list[GrantProposalJson]
+    widenable: Annotated[
+        list[str], "Grants to change what it may only read so far: places that its settings name. None is proposed."
+    ]
     obstacles: list[ObstacleJson]
     unneeded: Annotated[list[str], "Of the grants for this trial: those it answers without."]
     read_marks: Annotated[list[ReadMarkJson], "Its tools that say that they only read, if a person could trust that."]
@@ -89,6 +92,7 @@ def trial_to_json(
         "failure": _failure_to_json(failure) if failure is not None else None,
         "granted": [str(one) for one in deployment.capabilities],
         "proposals": [_proposal_to_json(one) for one in learned.proposals],
+        "widenable": [str(one) for one in learned.widenable],
         "obstacles": [{"message": one.message, "hint": one.hint} for one in learned.obstacles],
         "unneeded": [str(one) for one in result.unneeded],
         "read_marks": find_read_marks(deployment, outcome.definitions or (), trust) if outcome is not None else [],

@@ -171,6 +171,7 @@ def try_and_grant(
     if trial["answers"] and (trial["call"] is None or trial["call"]["succeeded"]):
         stored = _store_grants(client, trial["name"], chosen) if chosen else None
         _print_answer(trial)
+        print_obstacles(trial)
         # Stored grants make another version, and trust holds for a version.
         marks = {one["tool"]: one["hash"] for one in trial["read_marks"] if stored or not one["trusted"]}
         trusted = trust_tried_marks(
@@ -192,6 +193,12 @@ def _choose_grants(
     """Try the plugin and ask about what it needs, until it needs nothing more. Returns the chosen grants."""
     chosen, asked = list(given), set(given)
     trial = _try(client, name, chosen, call)
+    if write and trial["grantable"] and trial["widenable"]:
+        offers = [_widening(one) for one in trial["widenable"]]
+        _print_proposals(trial, offers, retype)
+        chosen += _ask(offers, trial, f"{retype} --write", write=True, yes=yes)
+        asked |= set(chosen)
+        trial = _try(client, name, chosen, call) if set(chosen) - set(given) else trial
     for _ in range(MAX_ROUNDS):
         new = [one for one in trial["proposals"] if one["capability"] not in asked]
         offered = [one for one in new if one["selected"]]
@@ -252,6 +259,12 @@ def _ask(offered: Sequence[Mapping[str, Any]], trial: Trial, retype: str, *, wri
         )
     accepted = [_ask_grant(one, write=write) for one in offered]
     return [one for one in accepted if one]
+
+
+def _widening(capability: str) -> dict[str, Any]:
+    """Render a grant that --write adds as a proposal."""
+    reason = "changes what its settings name and what it may read already"
+    return {"capability": capability, "reason": reason, "selected": True, "warning": "", "writable": None}
 
 
 def _ask_grant(proposal: Mapping[str, Any], *, write: bool) -> str:
