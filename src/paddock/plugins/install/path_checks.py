@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from paddock.cage.linux import is_host_root
+from paddock.cage.plan.database_files import DATABASE_SUFFIXES
 from paddock.cage.plan.programs import PROGRAM_SUFFIXES
 from paddock.cage.spec import NOBODY
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, FileAccess, InvalidCapability, covers, parse_capability
-from paddock.manifest.credential_paths import credentials_at
+from paddock.manifest.credential_paths import credentials_at, is_whole_home
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.plugins.package.source import PackageSource
 
@@ -236,10 +237,16 @@ class UngrantedPath:
 
     @property
     def writable(self) -> FileAccess | None:
-        """The same place for writing, if a person may want that: a program does not change its own file."""
+        """The same place for writing, if a person may want that: a program does not change its own file.
+
+        For a SQLite database, its folder: the journal is made there.
+        """
         if self.capability.mode == "write" or self.path.endswith(PROGRAM_SUFFIXES):
             return None
-        return FileAccess("write", self.path)
+        if not self.path.endswith(DATABASE_SUFFIXES):
+            return FileAccess("write", self.path)
+        folder = os.path.dirname(self.path)  # noqa: PTH120 - as it is written
+        return None if is_whole_home(folder) else FileAccess("write", folder)
 
     def to_problem(self, source: PackageSource) -> Problem:
         """The warning for a person; `source` decides how more can be granted."""
