@@ -272,8 +272,8 @@ def test_a_question_is_a_form_whose_mistakes_stay_while_the_call_goes_on(browser
 @needs_a_browser
 def test_home_tells_what_waits_as_it_comes_and_never_takes_the_keyboard_away(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator") as page:
-        tile = page.get_by_role("link", name=re.compile("parrot Running"))
-        tile.focus()
+        page.get_by_text(re.compile("healthy plugin")).click()
+        page.get_by_role("link", name="parrot", exact=True).focus()
         known = call(served, "shu_notes.add_note", text="straw")["approval"]["approval"]
 
         review = page.locator(f"#waiting-{known}").get_by_role("button", name=re.compile("Review"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paddock.console.pages.calls.timeline import Timeline, draw_timeline
-from paddock.console.pages.home.home import MAX_TILES, select_tiles, summarize_home
+from paddock.console.pages.home.home import MAX_UNWELL, split_plugins, summarize_home
 from paddock.console.pages.ledger.export import CSV_HEADER, csv_lines, json_lines
 from paddock.console.pages.ledger.filters import entry_type_options, parse_filters, parse_seq
 from paddock.console.pages.ledger.lifecycle_runs import collapse_runs
@@ -199,25 +199,24 @@ def plugin(name: str, mood: PluginSeverity = "good") -> PluginSummary:
 
 
 def test_the_first_line_says_what_needs_somebody_before_anything_else() -> None:
-    def heading(plugins: list[PluginSummary], problems: int = 0, waiting: int = 0) -> str:
-        found = summarize_home(plugins, problems=problems, waiting=waiting, more_waiting=False, calls=1, operates=True)
-        return found.heading
+    def heading(plugins: list[PluginSummary], needs: int = 0) -> str:
+        return summarize_home(plugins, needs=needs, running=1, operates=True).heading
 
     some = [plugin("a"), plugin("b", "calm")]
     assert heading(some) == "All is well"
-    assert heading(some, waiting=1) == "1 request is waiting for you"
-    assert heading(some, problems=1) == "Something needs your attention"
-    assert heading(some, problems=3, waiting=2) == "3 things need your attention, and 2 requests are waiting for you"
+    assert heading(some, needs=1) == "1 thing needs you"
+    assert heading([], needs=3) == "3 things need you"
     assert heading([]) == "Welcome to Paddock"
-    line = summarize_home(some, problems=0, waiting=0, more_waiting=False, calls=1, operates=True).line
+    line = summarize_home(some, needs=0, running=1, operates=True).line
     assert line == "2 plugins, 1 running · 1 call under way"
 
 
-def test_of_very_many_plugins_those_in_trouble_are_shown_first_and_the_rest_is_counted() -> None:
-    shown, left_out = select_tiles([plugin(f"p{number:03}") for number in range(200)] + [plugin("zebra", "bad")])
+def test_of_very_many_plugins_those_in_trouble_are_shown_and_the_healthy_ones_counted() -> None:
+    crashed = [plugin(f"z{number:02}", "bad") for number in range(MAX_UNWELL + 1)]
+    healthy, unwell, left_out = split_plugins([plugin(f"p{number:03}") for number in range(200)] + crashed)
 
-    assert shown[0].name == "zebra"
-    assert (len(shown), left_out) == (MAX_TILES, 201 - MAX_TILES)
+    assert (len(healthy), len(unwell), left_out) == (200, MAX_UNWELL, 1)
+    assert unwell[0].name == "z00"
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------

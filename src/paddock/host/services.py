@@ -9,6 +9,7 @@ from paddock.gate.calls.registry import CallRegistry
 from paddock.host.calls.call_history import CallHistory
 from paddock.host.calls.call_record import CallRecords
 from paddock.host.calls.caller_view import CallableAccess, PermittedPlugins
+from paddock.host.calls.last_day import LastDayReader
 from paddock.host.calls.osqr_activation import OsqrActivation
 from paddock.host.calls.shu_actions import ShuActions
 from paddock.host.calls.unknown_outcomes import UnknownOutcomes
@@ -86,6 +87,7 @@ class CallServices:
     unknown_outcomes: UnknownOutcomes
     records: CallRecords  # everything that is known of one call
     history: CallHistory  # the calls of a tenant, newest first
+    last_day: LastDayReader  # their numbers, for home
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class DayStatistics:
     failed: int = 0
     denied: int = 0
     complete: bool = True
-    _durations: Counter[int] = field(default_factory=Counter[int])
+    durations: Counter[int] = field(default_factory=Counter[int])
 
     def add(self, facts: Iterable[dict[str, Any]]) -> None:
         """Count calls that ended. One that waits for a person ends once more."""
@@ -58,12 +58,12 @@ class DayStatistics:
             self.denied += status == "denied"
             duration_ms = fact.get("duration_ms")
             if status == "succeeded" and isinstance(duration_ms, (int, float)):
-                self._durations[int(math.log1p(max(0.0, duration_ms)) * _BUCKETS_PER_E)] += 1
+                self.durations[int(math.log1p(max(0.0, duration_ms)) * _BUCKETS_PER_E)] += 1
 
     def percentile_ms(self, share: float) -> float | None:
         """Return how long this share of the calls that succeeded took at most."""
-        rank, seen = math.ceil(self._durations.total() * share), 0
-        for bucket, count in sorted(self._durations.items()):
+        rank, seen = math.ceil(self.durations.total() * share), 0
+        for bucket, count in sorted(self.durations.items()):
             seen += count
             if seen >= rank:
                 return math.expm1((bucket + 0.5) / _BUCKETS_PER_E)
@@ -85,10 +85,11 @@ class DayStatistics:
 def read_calls_of_day(tx: Transaction, tenant: str, after: int, until: int) -> tuple[list[dict[str, Any]], bool]:
     """Return the facts of the calls that ended between two entries, and whether these are all."""
     rows = tx.all(_SELECT, (tenant, after, until, MAX_DAY_CALLS + 1))
-    return [_facts(row["facts"]) for row in rows[:MAX_DAY_CALLS]], len(rows) <= MAX_DAY_CALLS
+    return [parse_facts(row["facts"]) for row in rows[:MAX_DAY_CALLS]], len(rows) <= MAX_DAY_CALLS
 
 
-def _facts(text: str) -> dict[str, Any]:
+def parse_facts(text: str) -> dict[str, Any]:
+    """Parse the facts of a row."""
     try:
         return orjson.loads(text)
     except ValueError:

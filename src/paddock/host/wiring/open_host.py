@@ -41,6 +41,7 @@ from paddock.host.calls.approvals import ApprovalService
 from paddock.host.calls.call_history import CallHistory
 from paddock.host.calls.call_record import CallRecords
 from paddock.host.calls.caller_view import CallableAccess, PermittedPlugins
+from paddock.host.calls.last_day import LastDayReader
 from paddock.host.calls.osqr_activation import OsqrActivation
 from paddock.host.calls.shu_actions import ShuActions
 from paddock.host.calls.unknown_outcomes import UnknownOutcomes
@@ -336,6 +337,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                     calls, explanations, ledger_reader, call_details, plugins.logs, database, gate.catalogue, clock
                 ),
                 history=CallHistory(calls, ledger_reader, database, clock),
+                last_day=LastDayReader(ledger_reader, database, clock),
             )
             secret_store = SecretService(views, keys, reconciler.apply_secret_change)
             secrets = SecretServices(
