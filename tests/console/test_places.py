@@ -53,7 +53,7 @@ def test_people_see_the_places_that_are_for_them() -> None:
     ("path", "place", "section"),
     [
         ("/", "Home", "Home"),
-        ("/plugins/greeter/knobs", "Plugins", "Installed"),
+        ("/plugins/greeter/settings", "Plugins", "Installed"),
         ("/install/inst_1", "Plugins", "Install"),
         ("/ledger/verify", "Activity", "Verify"),
         ("/calls/call_1", "Activity", "Calls"),

@@ -22,7 +22,7 @@ from paddock.console.pages.plugins.configuration_form import (
 )
 from paddock.host.plugins.configuration.config import FieldState, PluginConfiguration
 
-PAGE = "/plugins/weather/configuration"
+PAGE = "/plugins/weather/settings"
 CANARY = "canary-7f3a9b2c"
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -64,7 +64,7 @@ def test_what_is_missing_is_named_set_and_reaches_the_plugin_and_no_page_shows_t
         expect(page.get_by_role("heading", name="Set by its author")).to_be_visible()
         page.get_by_label("Key", exact=True).fill(CANARY)
         page.get_by_label("City", exact=True).fill("${HOME} town")
-        page.get_by_role("button", name="Save").click()
+        page.get_by_role("button", name="Save configuration").click()
         expect(page.get_by_text("Saved.", exact=True)).to_be_visible()
         expect(page.get_by_text("still needs")).to_have_count(0)
         expect(page.get_by_label("Key", exact=True)).to_have_value("")
@@ -78,11 +78,11 @@ def test_what_is_missing_is_named_set_and_reaches_the_plugin_and_no_page_shows_t
 
         page.goto(PAGE)  # a running plugin is told, and an empty secret stays as it is
         page.get_by_label("Retries", exact=True).fill("5")
-        page.get_by_role("button", name="Save").click()
+        page.get_by_role("button", name="Save configuration").click()
         expect(page.get_by_text("Saved.", exact=True)).to_be_visible()
         assert given_to_the_plugin(served) | {"api_key": CANARY, "retries": 5} == given_to_the_plugin(served)
 
-        tabs = ("", "/knobs", "/configuration", "/logs", "/logs/text")
+        tabs = ("", "/settings", "/logs", "/logs/text", "/calls")
         record = ("/", "/plugins", "/ledger", "/ledger?type=plugin.configured")
         for place in (*record, *(f"/plugins/weather{tab}" for tab in tabs)):
             assert CANARY not in page.request.get(place).text(), place
@@ -99,12 +99,12 @@ def test_a_secret_with_a_mistake_is_neither_repeated_nor_kept_and_can_be_cleared
         page.goto(PAGE)
         page.get_by_label("Key", exact=True).fill(CANARY)
         page.get_by_label("City", exact=True).fill("Oslo")
-        page.get_by_role("button", name="Save").click()
+        page.get_by_role("button", name="Save configuration").click()
         expect(page.get_by_text("Saved.", exact=True)).to_be_visible()
         page.get_by_label("Key", exact=True).fill("xyz")
         page.get_by_label("Pins", exact=True).fill(f"1\n{CANARY}")
         page.get_by_label("Retries", exact=True).fill("70")
-        page.get_by_role("button", name="Save").click()
+        page.get_by_role("button", name="Save configuration").click()
 
         expect(page.get_by_role("alert")).to_contain_text("mistake")
         assert CANARY not in page.content()
@@ -125,7 +125,7 @@ def test_who_changed_it_is_recorded_and_a_member_is_refused(browser: Browser, se
     with visiting(browser, served, "operator") as page:
         page.goto(PAGE)
         page.get_by_label("Endpoint", exact=True).fill("https://weather.example")
-        page.get_by_role("button", name="Save").click()
+        page.get_by_role("button", name="Save configuration").click()
         expect(page.get_by_text("Saved.", exact=True)).to_be_visible()
     newest = served.ask("GET", "/ledger?type=plugin.configured").body["entries"][0]
     assert newest["facts"] | {"name": "weather", "fields": ["endpoint"]} == newest["facts"]

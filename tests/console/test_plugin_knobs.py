@@ -14,7 +14,7 @@ from fixtures.tuner import KNOBS, tuner
 from fixtures.visitors import needs_a_browser, visiting
 from paddock.console.pages.plugins.knob_form import INITIAL_VALUES_FIELD, build_knob_control, parse_knob_form
 
-PAGE = "/plugins/tuner/knobs"
+PAGE = "/plugins/tuner/settings"
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,28 @@ def test_a_knob_of_every_type_goes_from_the_page_to_the_plugin_and_back(browser:
 
 
 @needs_a_browser
+def test_a_knob_is_turned_at_every_size_and_by_keyboard_alone(browser: Browser, served: Daemon) -> None:
+    with visiting(browser, served, "operator") as page:
+        for turns, width in ((5, 1440), (6, 768), (7, 390)):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.goto("/plugins/tuner")
+            page.get_by_role("link", name="Settings").press("Enter")
+            slider = page.get_by_label("Turns", exact=True)
+            now = int(slider.input_value())
+            slider.focus()
+            for _ in range(turns - now):
+                page.keyboard.press("ArrowRight")
+            save_button = page.get_by_role("button", name="Save")
+            while not save_button.evaluate("element => element === document.activeElement"):
+                page.keyboard.press("Tab")
+            page.keyboard.press("Enter")
+            expect(page.get_by_text("Saved.", exact=True)).to_be_visible()
+            assert given_to_the_plugin(served)["turns"] == turns
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    served.paddock.quickly("plugin", "knob", "tuner", "--reset", "turns")
+
+
+@needs_a_browser
 def test_mistakes_stand_at_their_fields_with_what_was_typed_and_nothing_is_saved(
     browser: Browser, served: Daemon
 ) -> None:
@@ -116,7 +138,7 @@ def test_what_somebody_else_turned_meanwhile_stays(browser: Browser, served: Dae
 @needs_a_browser
 def test_a_plugin_without_knobs_says_so_and_members_are_refused(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator") as page:
-        page.goto("/plugins/plain/knobs")
+        page.goto("/plugins/plain/settings")
         expect(page.get_by_text("has no knobs")).to_be_visible()
     with visiting(browser, served, "ann") as page:
         for place in (PAGE, "/plugins/tuner/logs"):

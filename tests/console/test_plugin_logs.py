@@ -73,6 +73,11 @@ def test_new_lines_come_by_themselves_until_somebody_pauses(browser: Browser, se
         told(served, "while somebody looks", "warning")
         expect(page.get_by_role("log")).to_contain_text("while somebody looks")
         assert log(page).count("before anybody looked") == 1
+        for width in (768, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            told(served, f"on a screen of {width}")
+            expect(page.get_by_text(f"on a screen of {width}")).to_be_in_viewport()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
 
         page.get_by_role("button", name="Pause").press("Enter")
         told(served, "while it is paused")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from pathlib import Path
 
@@ -70,7 +71,9 @@ def packages(root: Path) -> Generator[Path, None, None]:
         {"name": name, "description": name, "effects": ["read_only"], "input_schema": {"type": "object"}}
         for name in ("go", "fail")
     ]
-    native(root / "mixed", "mixed", runtime={"command": ["python3", "./main.py"]}, capabilities=[], tools=tools)
+    (root / "outside").mkdir()
+    reached = ["storage:write", f"write:fs:{root / 'outside'}"]
+    native(root / "mixed", "mixed", runtime={"command": ["python3", "./main.py"]}, capabilities=reached, tools=tools)
     write_file(root / "mixed" / "main.py", MIXED)
     write_file(tuner(root / "broken", name="broken") / "main.py", BROKEN)
     needs = {"type": "object", "properties": {"api_key": {"type": "string"}}}
@@ -83,7 +86,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     folder = tmp_path_factory.mktemp("overview")
     paddock = Paddock(folder / "home")
     for package in packages(folder):
-        paddock("plugin", "install", package, "--yes")
+        named = ("--grant", f"write:fs:{folder / 'outside'}") if package.name == "mixed" else ()
+        paddock("plugin", "install", package, "--yes", *named)
     for name in ("files", "mixed", "broken"):
         paddock("plugin", "enable", name, "--no-start")
     paddock.quickly("user", "add", "ann")
@@ -132,6 +136,37 @@ def test_calls_failures_and_times_are_told_in_numbers_and_pictures(browser: Brow
         assert picture.locator("rect.failed").count() == 1
         assert page.locator("[style]").count() == 0
         expect(page.get_by_role("img", name="Response time")).to_be_visible()
+        expect(page.get_by_role("img", name="Errors 1 of 4 calls failed")).to_be_visible()
+        expect(page.locator(".chart").first.locator(".axis-up")).to_have_text("420")
+
+
+def test_a_plugin_shows_its_tools_its_reach_and_its_calls_under_one_header(browser: Browser, served: Daemon) -> None:
+    served.ask("POST", "/plugins/mixed/call/go", {})
+    with visiting(browser, served, "operator") as page:
+        page.goto("/plugins/mixed")
+        row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="go", exact=True))
+        expect(row).to_contain_text("Reads and answers, changes nothing")
+        expect(row.get_by_role("img", name=re.compile("calls? in 24 hours"))).to_be_visible()
+        expect(row.get_by_role("button", name="Run go")).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("mixed → own tables, files"))).to_be_visible()
+        files = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="Files"))
+        expect(files).to_contain_text("It changes files outside of its own folder.")
+        expect(files.get_by_role("cell").last).to_have_text("Granted")
+        network = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="Network"))
+        expect(network).to_contain_text("Not requested")
+
+        before = page.locator("#plugin-live").inner_text()
+        served.ask("POST", "/plugins/mixed/call/go", {})
+        expect(page.locator("#plugin-live")).not_to_have_text(before)  # without loading the page again
+
+        for tab in ("Settings", "Versions", "Log", "Calls"):
+            page.get_by_role("navigation", name="Pages of mixed").get_by_role("link", name=tab).click()
+            expect(page.get_by_role("heading", level=1)).to_contain_text("mixed 1.0.0")
+            expect(page.locator(".plugin-marks")).to_contain_text("Unsigned. Dangerous: write:fs:")
+        expect(page.get_by_role("row").nth(1)).to_contain_text("It worked")
+        page.get_by_role("button", name="Run tool").press("Enter")
+        page.get_by_role("link", name="go", exact=True).press("Enter")
+        expect(page.get_by_role("button", name="Run it")).to_be_visible()
 
 
 @pytest.mark.req("B-03", "the difference is shown")
@@ -141,7 +176,7 @@ def test_what_a_server_changed_is_shown_line_by_line_and_accepted_exactly_as_it_
     with visiting(browser, served, "operator") as page:
         changed(served)
         page.goto("/plugins/files")
-        expect(page.get_by_role("heading", name="Waiting for your yes")).to_be_visible()
+        expect(page.get_by_role("heading", name="Blocked: tool definition changed")).to_be_visible()
         difference = page.get_by_label("What changed in read")
         expect(difference.locator("del")).to_contain_text("Read a file")
         expect(difference.locator("ins").first).to_contain_text("Then do step 1")
@@ -152,7 +187,7 @@ def test_what_a_server_changed_is_shown_line_by_line_and_accepted_exactly_as_it_
         expect(page.get_by_role("alert")).to_contain_text("changed after it was shown to you")
         page.get_by_role("form", name="tool read").get_by_role("button", name="Accept").click()
         expect(page.get_by_text("Accepted. It can be used from now on.")).to_be_visible()
-        expect(page.get_by_role("heading", name="Waiting for your yes")).to_have_count(0)
+        expect(page.get_by_role("heading", name="Blocked: tool definition changed")).to_have_count(0)
     newest = served.ask("GET", "/ledger?type=plugin.definition_accepted").body["entries"][0]
     assert newest["personal"]["accepted_by"].startswith("local:")
 
@@ -181,7 +216,7 @@ def test_every_page_of_a_plugin_is_there_for_people_who_do_not_see_it_and_fits_a
 ) -> None:
     with visiting(browser, served, "operator", bypass_csp=True) as page:
         found: list[str] = []
-        tabs = ("", "/knobs", "/configuration", "/logs")
+        tabs = ("", "/settings", "/versions", "/logs", "/calls")
         for place in (
             "/plugins/broken",
             "/plugins/broken/logs",

@@ -288,7 +288,7 @@ def test_what_a_plugin_says_is_text_on_every_page_and_every_page_fits_a_phone(
             expect(page.get_by_text(re.compile("It worked|It failed"))).to_be_visible()
             calls.append(page.url.rpartition("/")[2])
         begin = [f"/{room}/{call}" for call in calls for room in ("calls", "ledger", "explain")]
-        begin += [f"/plugins/biting{part}" for part in ("", "/knobs", "/configuration", "/versions", "/logs")]
+        begin += [f"/plugins/biting{part}" for part in ("", "/settings", "/versions", "/logs", "/calls")]
         begin += ["/plugins/biting/run/bite?raw", f"/install/{waiting}"]
         for place in every_page(page, *begin):
             title, images, content, fits = page.evaluate(WRITTEN)

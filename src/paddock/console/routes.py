@@ -19,12 +19,13 @@ from paddock.console.pages.ledger.verify import VerifyPages
 from paddock.console.pages.people.groups import GroupPages
 from paddock.console.pages.people.people import PeoplePages
 from paddock.console.pages.people.person import PersonPages
-from paddock.console.pages.plugins.configuration import ConfigurationPages
+from paddock.console.pages.plugins.activation import ActivationPages
 from paddock.console.pages.plugins.install import InstallPages
-from paddock.console.pages.plugins.knobs import KnobPages
 from paddock.console.pages.plugins.logs import PluginLogPages
 from paddock.console.pages.plugins.map import MapPages
-from paddock.console.pages.plugins.plugins import ActivationPages, PluginPages
+from paddock.console.pages.plugins.plugin_calls import PluginCallPages
+from paddock.console.pages.plugins.plugin_settings import PluginSettingsPages
+from paddock.console.pages.plugins.plugins import PluginPages
 from paddock.console.pages.plugins.tool_runs import ToolRunPages
 from paddock.console.pages.plugins.trial import TrialPages
 from paddock.console.pages.plugins.trust import TrustPages
@@ -49,15 +50,15 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         Page("GET", f"{STATIC_PREFIX}/{{digest}}/{{name:path}}", serve_file, PUBLIC),
         *HomePages(host, closing).routes(),
         *FindPages(host).routes(),
-        *PluginPages(host).routes(),
         *MapPages(host).routes(),
+        *PluginPages(host, closing).routes(),
+        *PluginCallPages(host).routes(),
         *TrialPages(host, closing).routes(),
         *TrustPages(host).routes(),
         *InstallPages(host, closing).routes(),
         *VersionPages(host).routes(),
         *ActivationPages(host).routes(),
-        *KnobPages(host).routes(),
-        *ConfigurationPages(host).routes(),
+        *PluginSettingsPages(host).routes(),
         *PluginLogPages(host, closing).routes(),
         *ToolRunPages(host).routes(),
         *ActivityPages(host, closing).routes(),

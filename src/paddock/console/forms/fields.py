@@ -36,11 +36,12 @@ class FormField:
     show_when: str = ""  # visibility conditions for the page's script, as JSON
     fields: tuple[FormField, ...] = ()  # of a group, of each row, or of the selected alternative
     chosen: int = 0  # index of the selected alternative
+    id_prefix: str = "f"  # tells the element ids of two forms on one page apart
 
     @property
     def id(self) -> str:
         """The element id on the page."""
-        return "f" + "".join(char if char.isalnum() else f"-{ord(char):x}-" for char in self.name)
+        return self.id_prefix + "".join(char if char.isalnum() else f"-{ord(char):x}-" for char in self.name)
 
     @property
     def text(self) -> str:
@@ -90,23 +91,33 @@ class FormView:
         return len(self.elsewhere) + sum(len(form_field.problems) for form_field in walk_fields(self.root))
 
 
-def build_form(shape: FormControl, value: Any = None, problems: Sequence[Problem] = ()) -> FormView:
+def build_form(
+    shape: FormControl, value: Any = None, problems: Sequence[Problem] = (), id_prefix: str = "f"
+) -> FormView:
     """Build a form with values and the problems of each field.
 
     Args:
         shape: The control of the whole form.
         value: Its values; missing ones take the schema's default.
         problems: With paths as `join_path` writes them.
+        id_prefix: What the element ids begin with.
     """
     by_path: dict[str, list[Problem]] = {}
     for problem in problems:
         by_path.setdefault(problem.path, []).append(problem)
-    root = _build_field(shape, (), value, {}, by_path)
+    root = _with_prefix(_build_field(shape, (), value, {}, by_path), id_prefix)
     root_problems = root.problems if shape.control == "group" else ()  # a group shows only its fields' problems
     return FormView(
         replace(root, problems=()) if root_problems else root,
         (*root_problems, *(problem for remaining in by_path.values() for problem in remaining)),
     )
+
+
+def _with_prefix(form_field: FormField, id_prefix: str) -> FormField:
+    if form_field.id_prefix == id_prefix:
+        return form_field
+    fields = tuple(_with_prefix(inner, id_prefix) for inner in form_field.fields)
+    return replace(form_field, id_prefix=id_prefix, fields=fields)
 
 
 def walk_fields(form_field: FormField) -> Iterable[FormField]:

@@ -26,6 +26,7 @@ _SUBMIT_LABELS: Final[Mapping[PlanAction, str]] = {
     PlanAction.UPGRADE: "Upgrade",
     PlanAction.SIGNATURE: "Keep the signature",
 }
+_DETAILED_SECTIONS: Final = ("Tools", "Files")  # of an upgrade: the page lists each with its difference
 _FACT_LABELS: Final[Mapping[str, str]] = {
     "id": "Name",
     "author": "Author",
@@ -199,7 +200,11 @@ def _consent_values(proposal: InstallPlan) -> dict[str, Any]:
         "description": facts.get("description", ""),
         "facts": _package_facts(proposal, facts),
         "reason": package.signature.reason,
-        "parts": consent_sections(screen, requested_capabilities(package.manifest)) if screen else [],
+        "parts": [
+            part
+            for part in (consent_sections(screen, requested_capabilities(package.manifest)) if screen else ())
+            if not (upgrade and part.title in _DETAILED_SECTIONS)
+        ],
         "warnings": without_author_lint(proposal.warnings),
         "terms": proposal.terms,
         "dangers": [danger.to_value() for danger in dangers],

@@ -21,7 +21,7 @@ _INSTALL_STATE_TEXTS: Final[Mapping[str, tuple[str, PluginSeverity]]] = {
     "modified": ("Blocked: its files were changed", "bad"),
     "version missing": ("The version it is pinned to was removed", "bad"),
 }
-_GIVEN_UP_TEXT: Final[tuple[str, PluginSeverity]] = ("Failed too often, switched off", "bad")
+_GIVEN_UP_TEXT: Final[tuple[str, PluginSeverity]] = ("Disabled after repeated crashes", "bad")
 _IDLE_TEXT: Final[tuple[str, PluginSeverity]] = ("Idle, starts when it is called", "calm")
 _TRUST_TEXTS: Final[Mapping[str, str]] = {
     "verified": "Signed with a key you trust.",

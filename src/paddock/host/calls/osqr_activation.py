@@ -42,9 +42,11 @@ class ActivePluginJson(TypedDict):
 
 
 class ActivationSummaryJson(TypedDict):
-    """The changes that an active plugin makes."""
+    """What an active plugin describes and offers."""
 
-    behavioral_summary: Annotated[str, "How it behaves, in the words of its consent screen."]
+    behavioral_summary: Annotated[
+        str, "How it wants the assistant to behave, as on its consent screen. The host applies none of it to answers."
+    ]
     tools_available: list[str]
 
 
@@ -107,7 +109,7 @@ class OsqrActivation:
         return _build_preview(manifest, tools, on=on)
 
     def behaviour_plugins(self, context: CallContext) -> list[ActivationPreview]:
-        """List every active plugin that changes the assistant's behaviour."""
+        """List every active plugin that describes how the assistant should behave."""
         entries = self._gate.catalogue(context.tenant).entries()
         manifests = sorted((entry.manifest for entry in entries), key=lambda manifest: manifest.name)
         return [_build_preview(manifest, (), on=True) for manifest in manifests if manifest.behaviour is not None]

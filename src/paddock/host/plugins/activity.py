@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Final
@@ -58,12 +59,18 @@ class ActivityBucket:
 
 @dataclass(frozen=True, slots=True)
 class ActivitySummary:
-    """The calls over a time window; latencies are of successful calls."""
+    """The calls over a time window; latencies are of successful calls.
+
+    `by_tool` has the calls of each tool in each hour of the last day, oldest first; `callers` those of each principal
+    in that day, most first.
+    """
 
     span: TimeWindow
     parts: tuple[ActivityBucket, ...]
     median_ms: float | None = None
     slow_ms: float | None = None
+    by_tool: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, "tuple[int, ...]"])
+    callers: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def calls(self) -> int:
@@ -116,12 +123,25 @@ def summarize_calls(ended_calls: EndedCalls, now: datetime) -> ActivitySummary:
         if start <= ended_at:
             parts[min(int((ended_at - start) / part_length), window.parts - 1)].append(call)
     median, slow = _latency_percentiles(call for part in parts for call in part)
+    day = [(ended_at, call) for ended_at, call in timed_calls if ended_at > now - TIME_WINDOWS[_DAY_INDEX].length]
     return ActivitySummary(
         window,
         tuple(_build_bucket(start + number * part_length, part) for number, part in enumerate(parts)),
         median,
         slow,
+        _hourly_counts(day, now),
+        dict(Counter(call.caller for _, call in day if call.caller).most_common()),
     )
+
+
+def _hourly_counts(day: Iterable[tuple[datetime, EndedCall]], now: datetime) -> dict[str, tuple[int, ...]]:
+    """Count the calls of each tool in each hour of the last day."""
+    hours = TIME_WINDOWS[_DAY_INDEX].parts
+    counts: dict[str, list[int]] = {}
+    for ended_at, call in day:
+        hours_ago = min(int((now - ended_at).total_seconds() // 3_600), hours - 1)
+        counts.setdefault(call.tool, [0] * hours)[hours - 1 - max(0, hours_ago)] += 1
+    return {tool: tuple(hourly) for tool, hourly in counts.items()}
 
 
 def _choose_window(ended_at: Sequence[datetime], covered_since: datetime | None, now: datetime) -> TimeWindow:

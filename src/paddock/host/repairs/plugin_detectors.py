@@ -116,7 +116,7 @@ def detect_missing_configuration(plugin: PluginFacts, _tenant: Tenant) -> Iterab
         f"{plugin.name} is not fully configured",
         "; ".join(problems) + ".",
         "It cannot start without them.",
-        (RepairLink(f"/plugins/{quote(plugin.name, safe='')}/configuration", "Configure it"),),
+        (RepairLink(f"/plugins/{quote(plugin.name, safe='')}/settings", "Configure it"),),
     )
 
 

@@ -278,7 +278,8 @@ MAX_SCANNED_ENTRIES: Final = 4_000  # newest entries of a plugin that are scanne
 # The type is filtered afterwards and not in SQL: the index covers plugins, and a rarely called plugin
 # may have a million other entries.
 _SELECT_NEWEST = (
-    "SELECT at, type, facts FROM ledger WHERE tenant = ? AND plugin = ? AND seq >= 1 ORDER BY seq DESC LIMIT ?"
+    "SELECT at, type, facts, principal FROM ledger WHERE tenant = ? AND plugin = ? AND seq >= 1 "
+    "ORDER BY seq DESC LIMIT ?"
 )
 
 
@@ -289,6 +290,8 @@ class EndedCall(NamedTuple):
     status: str
     success: bool
     duration_ms: float
+    tool: str = ""
+    caller: str = ""  # empty if it has been erased
 
 
 class EndedCalls(NamedTuple):
@@ -303,11 +306,20 @@ def list_ended_calls(
 ) -> EndedCalls:
     """Return the outcomes of a plugin's last calls."""
     rows = tx.all(_SELECT_NEWEST, (tenant, plugin, max_scanned))
-    calls = [_read_ended_call(row["at"], orjson.loads(row["facts"])) for row in rows if row["type"] == CallEnded.type]
+    calls = [
+        _read_ended_call(row["at"], orjson.loads(row["facts"]), row["principal"])
+        for row in rows
+        if row["type"] == CallEnded.type
+    ]
     return EndedCalls(calls, rows[-1]["at"] if len(rows) == max_scanned else None)
 
 
-def _read_ended_call(at: str, facts: dict[str, Any]) -> EndedCall:
+def _read_ended_call(at: str, facts: dict[str, Any], caller: str | None) -> EndedCall:
     return EndedCall(
-        at, str(facts.get("status", "")), facts.get("success") is True, float(facts.get("duration_ms") or 0.0)
+        at,
+        str(facts.get("status", "")),
+        facts.get("success") is True,
+        float(facts.get("duration_ms") or 0.0),
+        str(facts.get("method", "")),
+        caller or "",
     )

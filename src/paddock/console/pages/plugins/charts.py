@@ -14,6 +14,8 @@ from paddock.host.plugins.activity import ActivityBucket, ActivitySummary
 
 CHART_WIDTH_UNITS: Final = 600
 CHART_HEIGHT_UNITS: Final = 100
+SPARK_WIDTH_UNITS: Final = 96
+SPARK_HEIGHT_UNITS: Final = 18
 _BAR_GAP_RATIO: Final = 0.25  # of a bar's slot
 _LINE_MARGIN_UNITS: Final = 6.0  # keeps lines from being clipped at the edges
 _MIN_BAR_UNITS: Final = 2.0  # so that one failure among thousands is visible
@@ -57,9 +59,11 @@ class Chart:
     title: str
     words: str  # text alternative
     top: str  # label of the upper edge
+    middle: str = ""  # label of the line halfway up
     columns: tuple[ChartColumn, ...] = ()
     lines: tuple[ChartLine, ...] = ()
     start: str = ""
+    halfway: str = ""  # label of the middle of the time axis
     width: int = CHART_WIDTH_UNITS
     height: int = CHART_HEIGHT_UNITS
 
@@ -77,7 +81,70 @@ def calls_chart(activity: ActivitySummary) -> Chart:
         for bucket, x, width in _slots(activity.parts)
     )
     words = f"{activity.calls} calls in the last {activity.span.words}; {activity.failed} failed."
-    return Chart("calls", "Calls", words, f"{max_calls:,}", columns, start=_start_label(activity))
+    return Chart(
+        "calls",
+        "Calls",
+        words,
+        f"{max_calls:,}",
+        f"{max_calls / 2:,g}",
+        columns,
+        start=_start_label(activity),
+        halfway=_halfway_label(activity),
+    )
+
+
+def errors_chart(activity: ActivitySummary) -> Chart:
+    """Build the chart of failed calls alone: among many successful ones they are too small to see."""
+    max_failed = max((bucket.failed for bucket in activity.parts), default=0)
+    columns = tuple(
+        ChartColumn(
+            x,
+            width,
+            f"{_interval_text(activity, bucket)}: {bucket.failed:,} failed",
+            tuple(_stack_bars(ActivityBucket(bucket.since, failed=bucket.failed), max_failed, x, width)),
+        )
+        for bucket, x, width in _slots(activity.parts)
+    )
+    return Chart(
+        "errors",
+        "Errors",
+        f"{activity.failed} of {activity.calls} calls failed in the last {activity.span.words}.",
+        f"{max_failed:,}",
+        f"{max_failed / 2:,g}",
+        columns,
+        start=_start_label(activity),
+        halfway=_halfway_label(activity),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """The calls of one tool in each hour of the last day, as bars."""
+
+    calls: int
+    bars: tuple[ChartBar, ...]
+    width: int = SPARK_WIDTH_UNITS
+    height: int = SPARK_HEIGHT_UNITS
+
+
+def tool_sparkline(hourly: Sequence[int]) -> Sparkline:
+    """Build the small chart of a tool's calls."""
+    highest, slot = max(hourly, default=0), SPARK_WIDTH_UNITS / max(1, len(hourly))
+    bars: list[ChartBar] = []
+    for index, count in enumerate(hourly):
+        if count:
+            height = max(_MIN_BAR_UNITS, round(count / highest * SPARK_HEIGHT_UNITS, 2))
+            bars.append(ChartBar(round(index * slot, 2), SPARK_HEIGHT_UNITS - height, round(slot * 0.8, 2), height, ""))
+    return Sparkline(sum(hourly), tuple(bars))
+
+
+def _halfway_label(activity: ActivitySummary) -> str:
+    span = activity.span
+    interval = span.length / 2
+    if interval >= timedelta(days=1):
+        return f"{interval.days} days ago"
+    hours, minutes = divmod(int(interval.total_seconds() // 60), 60)
+    return f"{hours} hours ago" if hours > 1 else f"{hours * 60 + minutes} minutes ago"
 
 
 def _start_label(activity: ActivitySummary) -> str:
@@ -104,7 +171,17 @@ def latency_chart(activity: ActivitySummary) -> Chart:
     )
     median_text, slow_text = duration_text(activity.median_ms), duration_text(activity.slow_ms)
     words = f"Half of the answers took up to {median_text}, and 95% up to {slow_text}."
-    return Chart("times", "Response time", words, duration_text(max_ms), columns, lines, _start_label(activity))
+    return Chart(
+        "times",
+        "Response time",
+        words,
+        duration_text(max_ms),
+        duration_text(max_ms / 2),
+        columns,
+        lines,
+        _start_label(activity),
+        _halfway_label(activity),
+    )
 
 
 def duration_text(milliseconds: float | None) -> str:

@@ -54,7 +54,7 @@ def build_configuration_form(
     configuration: PluginConfiguration, shape: FormControl, value: Any = None, problems: Sequence[Problem] = ()
 ) -> FormView:
     """Build the form with the visible values, overlaid by typed ones."""
-    return build_form(shape, {**visible_values(configuration), **(value or {})}, problems)
+    return build_form(shape, {**visible_values(configuration), **(value or {})}, problems, id_prefix="c")
 
 
 def build_field_views(

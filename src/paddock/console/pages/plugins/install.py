@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from paddock.console.forms.request_form import read_form
 from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.console.pages.plugins.install_form import INSTALL_FIELDS, parse_install_form, typed_values
+from paddock.console.pages.plugins.plugin_header import load_header
 from paddock.console.pages.plugins.upload import PackageUpload, receive_package
 from paddock.console.templates import StreamEnd, render_fragment
 from paddock.console.text.install_text import CONSENT_INCOMPLETE, install_values
@@ -87,6 +88,7 @@ class InstallPages:
             values |= {"history": None, "examples": examples}
         else:
             history = await self._host.plugins.versions.history(path_param(request))
+            values |= {"header": await load_header(self._host, request)}
             values |= {"history": history, "examples": list[Example](), "recorded": history.update_source}
         return render_page(request, "install.html", values, status)
 

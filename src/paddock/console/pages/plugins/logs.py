@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.console.page import Page, render_page
+from paddock.console.pages.plugins.plugin_header import load_header
 from paddock.console.templates import render
 from paddock.core.ids import Tenant
 from paddock.host.host import Host
@@ -60,6 +61,7 @@ class PluginLogPages:
         # After the last line that was read, shown or not: nothing is missed until the page follows.
         live = urlencode({**query, "after": stored[-1]["at"] if stored else ""})
         values = {
+            "header": await load_header(self._host, request),
             "name": name,
             "lines": lines,
             "wanted": log_filter,

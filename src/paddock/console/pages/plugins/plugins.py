@@ -1,8 +1,9 @@
-"""Pages of plugins: the list, one plugin with its status and switches, and activation."""
+"""Pages of plugins: the list, and one plugin with its tools, what it reaches, its numbers and its switches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -10,12 +11,25 @@ from starlette.responses import RedirectResponse, Response
 
 from paddock.console.forms.request_form import read_form
 from paddock.console.page import Page, is_operator, plugin_path, redirect_with_flash, render_page
-from paddock.console.pages.plugins.charts import calls_chart, duration_text, latency_chart, size_text
-from paddock.console.text.plugin_text import matches_search, plugin_status, summarize_plugin, trust_text
+from paddock.console.pages.plugins.charts import (
+    calls_chart,
+    duration_text,
+    errors_chart,
+    latency_chart,
+    size_text,
+    tool_sparkline,
+)
+from paddock.console.pages.plugins.plugin_header import build_header, live_values
+from paddock.console.pages.plugins.reach import Reach, build_reach
+from paddock.console.templates import HtmlFragment, render_fragment
+from paddock.console.text.plugin_text import matches_search, summarize_plugin
+from paddock.console.text.principal_text import principal_name
 from paddock.core.error_formats import http_status
-from paddock.core.errors import CallerError, Invalid, NeedsConsent, PaddockError, Problem
+from paddock.core.errors import CallerError, Invalid, NeedsConsent, PaddockError
+from paddock.core.ids import Tenant
 from paddock.host.host import Host
 from paddock.host.identity.caller import require_interactive_person
+from paddock.host.plugins.inventory import PluginJson
 from paddock.host.plugins.logs.log_lines import parse_log_line
 from paddock.manifest.capability import describe_capability
 from paddock.plugins.tool_pinning.tool_trust import TrustedWord
@@ -24,22 +38,26 @@ from paddock.web.routing.body_parsers import parse_grants, parse_own_grants
 from paddock.web.routing.json_parser import parse_json_value
 from paddock.web.routing.route import HOST, MAX_NAME_CHARS, OPERATOR, path_param
 from paddock.web.security.authenticate import caller_of
+from paddock.web.sse import event_stream
 
 _LOG_TAIL_LINES = 10  # shown for a plugin that does not run
 _SEARCH_MIN_PLUGINS = 12  # above it the list has a search field
+_POLL_INTERVAL_S = 2.0  # of the state and counts
 _REVIEWED_STATES = ("accepted", "gone")  # definitions that need no review
 
 
 class PluginPages:
     """Lists and shows plugins, and enables, disables and restarts them."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
+        self._closing = closing
 
     def routes(self) -> list[Page]:
         return [
             Page("GET", "/plugins", self.show_list),
             Page("GET", "/plugins/{name}", self.show),
+            Page("GET", "/plugins/{name}/live", self.stream, OPERATOR),
             Page("POST", "/plugins/{name}/enable", self.enable, OPERATOR),
             Page("POST", "/plugins/{name}/disable", self.disable, OPERATOR),
             Page("POST", "/plugins/{name}/restart", self.restart, OPERATOR),
@@ -79,35 +97,82 @@ class PluginPages:
             return render_page(request, "plugin_offered.html", {"plugin": permitted})
         plugin = await self._host.plugins.inventory.show(name, context.tenant)
         runtime: Mapping[str, Any] = plugin["runtime"] or {}
-        status_text, mood = plugin_status(plugin["state"], runtime, given_up=plugin["given_up"])
-        values: dict[str, Any] = {"plugin": plugin, "runtime": runtime, "words": status_text, "mood": mood}
-        values["trust"] = trust_text(plugin["signature"])
-        # Other tenants must not learn paths of this machine.
-        values["source"] = plugin["source"] if HOST.allows(caller) else plugin["source"].partition(" /")[0]
-        values["asks"] = [
-            (str(item), describe_capability(item)) for item in parse_grants({"grant": list(requested_capabilities)})
-        ]
+        tools = await self._host.plugins.features.tools(name, tenant=context.tenant)
         activity = await self._host.plugins.activity.summarize(plugin["name"], context.tenant)
-        memory = await self._host.plugins.activity.memory_bytes(runtime.get("pid"))
-        values |= {"activity": activity, "charts": (calls_chart(activity), latency_chart(activity))}
-        values["numbers"] = {
-            "median": duration_text(activity.median_ms),
-            "slow": duration_text(activity.slow_ms),
-            "memory": size_text(memory),
+        marks = 0 if plugin["enabled"] else len(tools["read_marks"]["untrusted"])
+        values: dict[str, Any] = {
+            "plugin": plugin,
+            "runtime": runtime,
+            "header": build_header(plugin, marks=marks, tools_known=tools["known"], runs_host=HOST.allows(caller)),
+            # Other tenants must not learn paths of this machine.
+            "source": plugin["source"] if HOST.allows(caller) else plugin["source"].partition(" /")[0],
+            "asks": [
+                (str(item), describe_capability(item)) for item in parse_grants({"grant": list(requested_capabilities)})
+            ],
+            "trust_reads": trust_reads,
+            "marks": tools["read_marks"],
+            "tools_known": tools["known"],
+            "sparks": {name: tool_sparkline(activity.by_tool.get(name, ())) for name in _tool_names(plugin)},
+            "reach": await self._reach(plugin, context.tenant, activity.callers),
+            "problem": problem,
         }
-        values |= {"lines": [], "unset": (), "may_uninstall": HOST.allows(caller)}
+        memory = await self._host.plugins.activity.memory_bytes(runtime.get("pid"))
+        values |= {
+            "activity": activity,
+            "charts": (calls_chart(activity), latency_chart(activity), errors_chart(activity)),
+            "numbers": {
+                "median": duration_text(activity.median_ms),
+                "slow": duration_text(activity.slow_ms),
+                "memory": size_text(memory),
+            },
+        }
+        values |= {"lines": [], "unset": ()}
         if runtime.get("reason") or problem is not None:
             values["unset"] = (await self._host.plugins.config.describe(name, context.tenant)).missing
         if runtime.get("reason"):
             stored = await self._host.plugins.logs.read_last(name, tenant=context.tenant, lines=_LOG_TAIL_LINES)
             values["lines"] = [parse_log_line(item) for item in stored]
-        tools = await self._host.plugins.features.tools(name, tenant=context.tenant)
-        values |= {"marks": tools["read_marks"], "tools_known": tools["known"], "trust_reads": trust_reads}
         values["definitions"] = []
         if any(item["standing"] not in _REVIEWED_STATES for item in plugin["definitions"]):
             definitions = await self._host.plugins.definitions.list_definitions(name, context.tenant)
             values["definitions"] = [item for item in definitions if item["standing"] not in _REVIEWED_STATES]
-        return render_page(request, "plugin.html", {**values, "problem": problem}, status)
+        return render_page(request, "plugin.html", values, status)
+
+    async def _reach(self, plugin: PluginJson, tenant: Tenant, callers: Iterable[str]) -> Reach:
+        state = await self._host.plugins.lifecycle.grant_state(plugin["name"], tenant)
+        labels = await self._host.identity.api_keys.labels(tenant)
+        return build_reach(
+            plugin["name"],
+            parse_grants({"grant": state["requested"]}),
+            state["missing"],
+            plugin["dangers"],
+            [principal_name(caller, labels) for caller in callers],
+        )
+
+    # --- live ---------------------------------------------------------------------------------------------------------
+
+    async def stream(self, request: Request) -> Response:
+        context, name = await call_context(self._host, request), path_param(request)
+        plugin = await self._host.plugins.inventory.show(name, context.tenant)  # NotFound before a stream starts
+        return event_stream(self._fragments(plugin, context.tenant), self._closing)
+
+    async def _fragments(self, plugin: PluginJson, tenant: Tenant) -> AsyncGenerator[HtmlFragment, None]:
+        """Yield the plugin's state and counts whenever they have changed."""
+        name, last, end_seq = plugin["name"], None, -1
+        activity = await self._host.plugins.activity.summarize(name, tenant)
+        while True:
+            listed = {item["name"]: item for item in await self._host.plugins.inventory.list_all(tenant)}
+            if name not in listed:
+                return  # it was uninstalled
+            if (seq := await self._host.ledger.reader.end_seq(tenant)) != end_seq:
+                end_seq, activity = seq, await self._host.plugins.activity.summarize(name, tenant)
+            current = render_fragment("plugin_live.html", live_values(listed[name], activity))
+            if current != last:
+                last = current
+                yield current
+            await asyncio.sleep(_POLL_INTERVAL_S)
+
+    # --- switches -----------------------------------------------------------------------------------------------------
 
     async def enable(self, request: Request) -> Response:
         return await self._start(request, "enabled", anew=False)
@@ -159,6 +224,10 @@ class PluginPages:
         return redirect_with_flash(plugin_path(name), "accepted")
 
 
+def _tool_names(plugin: PluginJson) -> list[str]:
+    return [tool["name"] for tool in plugin["tools"]]
+
+
 def _parse_definitions(texts: Iterable[str]) -> list[tuple[str, str, str]]:
     """Parse the definitions named in a form: kind, name, and hash of what was shown.
 
@@ -173,45 +242,3 @@ def _parse_definitions(texts: Iterable[str]) -> list[tuple[str, str, str]]:
             raise CallerError("this names no definition", code="http.not_a_form") from None
         definitions.append((str(kind), str(name), str(shown_hash)))
     return definitions
-
-
-class ActivationPages:
-    """Activation for the whole tenant: every member may see its effects, an operator may change it."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def routes(self) -> list[Page]:
-        return [
-            Page("GET", "/plugins/{name}/activate", self.show_form),
-            Page("POST", "/plugins/{name}/activate", self.activate, OPERATOR),
-            Page("POST", "/plugins/{name}/deactivate", self.deactivate, OPERATOR),
-        ]
-
-    async def show_form(self, request: Request) -> Response:
-        return await self._render_form(request)
-
-    async def _render_form(self, request: Request, problem: Problem | None = None, status: int = 200) -> Response:
-        context = await call_context(self._host, request)
-        preview = await self._host.calls.activation.preview(path_param(request), context)
-        return render_page(request, "activation.html", {"one": preview, "problem": problem}, status)
-
-    async def activate(self, request: Request) -> Response:
-        context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
-        if not form.last_text("user_confirmation"):
-            problem = Problem("user_confirmation", "Confirm first that you read what changes")
-            return await self._render_form(request, problem, 422)
-        try:
-            started = await self._host.plugins.lifecycle.enable(name, tenant=context.tenant, by=context.principal.id)
-        except NeedsConsent:
-            problem = Problem("", "It asks for more than was granted", "Enable it on its own page, where you see what")
-            return await self._render_form(request, problem, 403)
-        except PaddockError as error:
-            problem = error.as_problem()
-            return await self._render_form(request, problem, http_status(error))
-        return redirect_with_flash(plugin_path(started["name"], "activate"), "activated")
-
-    async def deactivate(self, request: Request) -> Response:
-        context, name = await call_context(self._host, request), path_param(request)
-        disabled = await self._host.plugins.lifecycle.disable(name, context.tenant, by=context.principal.id)
-        return redirect_with_flash(plugin_path(disabled["name"], "activate"), "deactivated")

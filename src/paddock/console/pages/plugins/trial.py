@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from paddock.console.forms.request_form import SubmittedForm, read_form
 from paddock.console.page import Page, plugin_path, render_page
+from paddock.console.pages.plugins.plugin_header import load_header
 from paddock.console.pages.plugins.trust import parse_shown_tools
 from paddock.console.templates import StreamEnd, render_fragment
 from paddock.console.text.trial_text import trial_values
@@ -48,7 +49,7 @@ class TrialPages:
 
     async def show(self, request: Request) -> Response:
         plugin, job = await self._find(request)
-        return self._render(request, plugin, job)
+        return await self._render(request, plugin, job)
 
     async def start(self, request: Request) -> Response:
         """Try it with the ticked grants. They are stored once it answers with them."""
@@ -62,7 +63,7 @@ class TrialPages:
         try:
             job = self._host.plugins.trials.start(plugin, choice, person, context.tenant)
         except Busy as busy:
-            return self._render(request, plugin, previous, busy, http_status(busy))
+            return await self._render(request, plugin, previous, busy, http_status(busy))
         await _wait_finished(job)
         return RedirectResponse(plugin_path(plugin, "try"), 303)
 
@@ -91,10 +92,15 @@ class TrialPages:
         plugin = PluginName((await self._host.plugins.inventory.show(path_param(request), context.tenant))["name"])
         return plugin, self._host.plugins.trials.find(plugin, context.tenant)
 
-    def _render(
+    async def _render(
         self, request: Request, plugin: str, job: TrialJob | None, busy: Busy | None = None, status: int = 200
     ) -> Response:
-        values: dict[str, Any] = {**trial_values(plugin, job), "busy": busy, "here": NAVIGATION_PATH}
+        values: dict[str, Any] = {
+            **trial_values(plugin, job),
+            "header": await load_header(self._host, request),
+            "busy": busy,
+            "here": NAVIGATION_PATH,
+        }
         return render_page(request, "trial.html", values, status)
 
 

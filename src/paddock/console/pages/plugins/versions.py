@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from paddock.console.forms.request_form import read_form
 from paddock.console.page import Page, plugin_path, redirect_with_flash, render_page
+from paddock.console.pages.plugins.plugin_header import load_header
 from paddock.console.text.install_text import CONSENT_INCOMPLETE, capability_consents, consent_sections
 from paddock.console.text.plugin_text import trust_text
 from paddock.core.error_formats import http_status
@@ -46,7 +47,8 @@ class VersionPages:
     async def _render(self, request: Request, problem: PaddockError | None = None) -> Response:
         history = await self._host.plugins.versions.history(path_param(request))
         operates_host = HOST.allows(caller_of(request))
-        values: dict[str, Any] = {"history": history, "may": operates_host, "problem": problem}
+        values: dict[str, Any] = {"header": await load_header(self._host, request)}
+        values |= {"history": history, "may": operates_host, "problem": problem}
         values["recorded"] = history.update_source
         values["versions"] = [
             {
@@ -92,7 +94,12 @@ class VersionPages:
             preview = await self._host.plugins.versions.preview_rollback(path_param(request), version)
         except PaddockError as error:
             return await self._render(request, error)
-        values: dict[str, Any] = {"way": preview, "given": grants, "missing": missing}
+        values: dict[str, Any] = {
+            "header": await load_header(self._host, request),
+            "way": preview,
+            "given": grants,
+            "missing": missing,
+        }
         values |= {
             "parts": consent_sections(preview.screen, preview.new),
             "capabilities": capability_consents(preview.new),
@@ -137,12 +144,17 @@ class VersionPages:
         return redirect_with_flash(plugin_path(path_param(request), "versions"), "version_removed")
 
     async def confirm_uninstall(self, request: Request) -> Response:
-        return self._render_uninstall(request, await self._host.plugins.versions.history(path_param(request)))
+        return await self._render_uninstall(request, await self._host.plugins.versions.history(path_param(request)))
 
-    def _render_uninstall(
+    async def _render_uninstall(
         self, request: Request, history: VersionHistory, *, typed: str = "", problem: Problem | None = None
     ) -> Response:
-        values = {"history": history, "typed": typed, "problem": problem}
+        values = {
+            "header": await load_header(self._host, request),
+            "history": history,
+            "typed": typed,
+            "problem": problem,
+        }
         return render_page(request, "plugin_uninstall.html", values, 200 if problem is None else 422)
 
     async def uninstall(self, request: Request) -> Response:
@@ -153,7 +165,7 @@ class VersionPages:
         )
         if typed != history.plugin.name:
             problem = Problem("confirm", "That is not its name", f"Type {history.plugin.name} to remove it")
-            return self._render_uninstall(request, history, typed=typed, problem=problem)
+            return await self._render_uninstall(request, history, typed=typed, problem=problem)
         removed = await self._host.plugins.uninstaller.uninstall(
             history.plugin.name, require_interactive_person(context.principal).id, force=True
         )

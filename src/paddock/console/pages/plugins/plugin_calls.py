@@ -1,0 +1,77 @@
+"""The calls of one plugin: when, which tool, who, and what came of it. Each leads to the call's own page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from paddock.console.page import Page, plugin_path, render_page
+from paddock.console.pages.ledger.filters import parse_seq
+from paddock.console.pages.plugins.charts import duration_text
+from paddock.console.pages.plugins.plugin_header import load_header
+from paddock.console.text.call_text import call_status_text
+from paddock.console.text.principal_text import principal_name
+from paddock.core.events.calls import CallEnded
+from paddock.host.host import Host
+from paddock.ledger.entry import LedgerEntry
+from paddock.ledger.read.entries import EntryFilter
+from paddock.web.request_context import call_context
+from paddock.web.routing.route import OPERATOR
+
+_PAGE_SIZE: Final = 50
+
+
+class PluginCallPages:
+    """Lists the calls of a plugin, the newest first."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def routes(self) -> list[Page]:
+        return [Page("GET", "/plugins/{name}/calls", self.show, OPERATOR)]
+
+    async def show(self, request: Request) -> Response:
+        context, query = await call_context(self._host, request), request.query_params
+        header, failed = await load_header(self._host, request), "failed" in query
+        before = parse_seq(query, "before")
+        entries = await self._host.ledger.reader.page(
+            context.tenant,
+            EntryFilter(type=CallEnded.type, plugin=header.name, wrong=failed),
+            before=before,
+            limit=_PAGE_SIZE + 1,
+        )
+        labels = await self._host.identity.api_keys.labels(context.tenant)
+        at = plugin_path(header.name, "calls")
+        older = (
+            {**({"failed": "1"} if failed else {}), "before": entries[_PAGE_SIZE - 1].seq}
+            if len(entries) > _PAGE_SIZE
+            else {}
+        )
+        values: dict[str, Any] = {
+            "header": header,
+            "calls": [_call_row(entry, labels) for entry in entries[:_PAGE_SIZE]],
+            "failed": failed,
+            "first": before is None,
+            "older": f"{at}?{urlencode(older)}" if older else "",
+        }
+        return render_page(request, "plugin_calls.html", values)
+
+
+def _call_row(entry: LedgerEntry, labels: Mapping[str, str]) -> dict[str, Any]:
+    facts = entry.facts
+    status, error_code = str(facts.get("status", "")), str(facts.get("error_code") or "")
+    caller = str(entry.personal.get("principal") or "")
+    return {
+        "at": entry.at,
+        "tool": str(facts.get("method") or facts.get("name") or ""),
+        "who": principal_name(caller, labels) if caller else "erased",
+        "status": status,
+        "words": call_status_text(status, error_code),
+        "code": error_code,
+        "took": duration_text(float(facts.get("duration_ms") or 0.0)),
+        "link": f"/ledger/{quote(entry.call or entry.id, safe='')}",
+    }
