@@ -139,7 +139,7 @@ def test_a_newcomer_takes_the_whole_tour(browser: Browser, shown: Demo) -> None:
         page.get_by_role("button", name="Look at greeter").click()
         expect(page.get_by_text("Nothing: no files, no network, no programs")).to_be_visible()
         page.get_by_role("button", name="Install", exact=True).click()
-        expect(page.get_by_role("heading", name="What it may do")).to_be_visible()
+        expect(page.get_by_role("heading", name="What it may reach")).to_be_visible()
         assert ticked(page) == ["Install a plugin", "Read what it may do"]
 
         page.get_by_role("link", name="Run a tool").click()
