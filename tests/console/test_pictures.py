@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from fixtures.accessibility import violations
 from fixtures.commands import Paddock
 from fixtures.crawling import every_page
 from fixtures.daemons import Daemon, daemon
@@ -84,9 +85,18 @@ def test_pages_look_as_they_should_and_their_pictures_are_kept(
 
 
 @pytest.mark.slow
-def test_every_link_leads_to_a_page_and_every_page_fits_a_phone(browser: Browser, served: Daemon) -> None:
-    with visiting(browser, served, "ann", **LOOKS["phone"]) as page:
-        fitting = {place: page.evaluate(FITS) for place in every_page(page)}
+@pytest.mark.parametrize("width", [1440, 768, 390])
+def test_every_link_leads_to_a_page_that_fits_its_window_and_axe_finds_nothing_on_it(
+    browser: Browser, served: Daemon, places: dict[str, str], width: int
+) -> None:
+    window = {"width": width, "height": 900}
+    with visiting(browser, served, "ann", viewport=window, bypass_csp=True) as page:
+        visited, wide, found = 0, [], []
+        for place in every_page(page, *places.values(), "/find?q=note", "/keys"):
+            visited += 1
+            wide += [] if page.evaluate(FITS) else [place]
+            found += violations(page)
 
-    assert [place for place, fits in fitting.items() if not fits] == []
-    assert len(fitting) > 20
+    assert wide == []
+    assert found == []
+    assert visited > 40

@@ -97,3 +97,8 @@ for (const one of document.querySelectorAll("nav [aria-current=page]")) {
     if (list.scrollWidth > list.clientWidth) list.scrollLeft += beyond - (list.clientWidth - one.offsetWidth) / 2;
   }
 }
+
+// A table that scrolls sideways is reached by the keyboard too.
+for (const table of document.querySelectorAll("main table")) {
+  if (table.scrollWidth > table.clientWidth) table.tabIndex = 0;
+}

@@ -57,7 +57,9 @@
   });
 
   // --- rows ---
-  const rows = () => [...document.querySelectorAll("[data-rows] > *")].filter((row) => visible(row) && !row.closest("dialog"));
+  const ROWS = "main :is([data-rows], .entries, .cards, .tiles, tbody) > *";
+  const FILTERS = "[data-filter], main input:is([type=search], [name=q], [name=find])";
+  const rows = () => [...document.querySelectorAll(ROWS)].filter(visible);
   const way = (row) => row.querySelector("a[href], summary, button, input:not([type=hidden])");
   function move(step) {
     const all = rows().filter(way);
@@ -77,7 +79,7 @@
     return Boolean(found);
   }
   function filter() {
-    const found = [...document.querySelectorAll("[data-filter]")].find(visible);
+    const found = [...document.querySelectorAll(FILTERS)].find(visible);
     if (found) found.focus();
     else open(palette);
   }
