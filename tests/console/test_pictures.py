@@ -63,7 +63,8 @@ def places(served: Daemon) -> dict[str, str]:
         "approvals": "/approvals",
         "approval": f"/approvals/{approval}",
         "ledger": "/ledger",
-        "call-in-the-ledger": f"/ledger/{call}",
+        "call": f"/calls/{call}",
+        "map": "/map",
         "policy": "/policy",
     }
 
