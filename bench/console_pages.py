@@ -127,7 +127,8 @@ def _pages(plugin: str, call: str) -> list[str]:
         "/secrets",
         "/accounts",
     ]
-    of_host += ["/unknown-outcomes", "/repairs", "/settings", "/settings/keys", "/settings/people"]
+    of_host += ["/unknown-outcomes", "/repairs", "/settings", "/settings/keys", "/settings/people", "/settings/groups"]
+    of_host += ["/settings/webhooks", "/policy/files/new"]
     return [*of_host, *(f"/plugins/{plugin}{part}" for part in of_plugin)]
 
 
