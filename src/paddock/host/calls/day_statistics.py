@@ -60,6 +60,13 @@ class DayStatistics:
             if status == "succeeded" and isinstance(duration_ms, (int, float)):
                 self.durations[int(math.log1p(max(0.0, duration_ms)) * _BUCKETS_PER_E)] += 1
 
+    def merge(self, other: DayStatistics) -> None:
+        """Count the calls of other statistics too."""
+        self.calls += other.calls
+        self.failed += other.failed
+        self.denied += other.denied
+        self.durations.update(other.durations)
+
     def percentile_ms(self, share: float) -> float | None:
         """Return how long this share of the calls that succeeded took at most."""
         rank, seen = math.ceil(self.durations.total() * share), 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from paddock.core.clock import Clock, format_utc
 from paddock.core.ids import Tenant
@@ -15,7 +15,7 @@ from paddock.host.calls.day_statistics import (
     parse_facts,
 )
 from paddock.host.ledger.reader import LedgerReader
-from paddock.store.database import Database, Transaction
+from paddock.store.database import Database, Row, Transaction
 
 HOURS: Final = 24  # the current one is not over yet
 _MAX_TENANTS: Final = 64
@@ -63,6 +63,12 @@ class _CountedHours:
     complete: bool = True
     by_hour: dict[str, DayStatistics] = field(default_factory=dict[str, DayStatistics])
 
+    def merge(self, newer: _CountedHours) -> None:
+        """Add what was counted after these."""
+        self.last_seq, self.complete = newer.last_seq, self.complete and newer.complete
+        for hour, calls in newer.by_hour.items():
+            self.by_hour.setdefault(hour, DayStatistics(hour, 0)).merge(calls)
+
 
 class LastDayReader:
     """Counts the calls of the last day; what was counted before is kept.
@@ -86,15 +92,14 @@ class LastDayReader:
         first = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
         known = self._tenants.get(tenant)
 
-        def read(tx: Transaction) -> tuple[int, list[tuple[int, str, dict[str, Any]]]]:
+        def read(tx: Transaction) -> tuple[int, _CountedHours]:
             after = known.last_seq if known else last_seq_before(tx, tenant, format_utc(first))
-            rows = tx.all(_SELECT, (tenant, after, MAX_DAY_CALLS + 1))
-            return after, [(row["seq"], row["at"], parse_facts(row["facts"])) for row in rows]
+            return after, _count(after, tx.all(_SELECT, (tenant, after, MAX_DAY_CALLS + 1)))
 
-        after, ended = await self._database.read(read)
+        after, newer = await self._database.read(read)
         counted = known or _CountedHours(after)
         if counted.last_seq == after:  # no other request counted these meanwhile
-            _count(counted, ended)
+            counted.merge(newer)
         self._keep(tenant, counted)
         return _summary(counted, first)
 
@@ -105,15 +110,13 @@ class LastDayReader:
             del self._tenants[next(iter(self._tenants))]
 
 
-def _count(counted: _CountedHours, ended: list[tuple[int, str, dict[str, Any]]]) -> None:
-    """Count entries, newest first."""
-    if not ended:
-        return
-    counted.last_seq = ended[0][0]
-    counted.complete = counted.complete and len(ended) <= MAX_DAY_CALLS
-    for _, at, facts in ended[:MAX_DAY_CALLS]:
-        hour = at[:_HOUR_CHARS]
-        counted.by_hour.setdefault(hour, DayStatistics(hour, 0)).add([facts])
+def _count(after: int, rows: list[Row]) -> _CountedHours:
+    """Count entries, newest first, that follow an entry."""
+    counted = _CountedHours(rows[0]["seq"] if rows else after, len(rows) <= MAX_DAY_CALLS)
+    for row in rows[:MAX_DAY_CALLS]:
+        hour = row["at"][:_HOUR_CHARS]
+        counted.by_hour.setdefault(hour, DayStatistics(hour, 0)).add([parse_facts(row["facts"])])
+    return counted
 
 
 def _summary(counted: _CountedHours, first: datetime) -> LastDay:
@@ -125,5 +128,5 @@ def _summary(counted: _CountedHours, first: datetime) -> LastDay:
     for name, since in wanted.items():
         of_hour = counted.by_hour.get(name, DayStatistics(name, 0))
         hours.append(HourOfCalls(since, of_hour.calls, of_hour.failed, of_hour.denied))
-        together.durations.update(of_hour.durations)
+        together.merge(of_hour)
     return LastDay(tuple(hours), together.percentile_ms(0.95), counted.complete)

@@ -21,6 +21,7 @@ from paddock.console.text.call_text import outcome_severity, outcome_text
 from paddock.console.text.plugin_text import PluginSummary, summarize_plugin
 from paddock.core.call import CallContext
 from paddock.core.errors import PaddockError
+from paddock.core.ids import Tenant
 from paddock.core.printable import count_text
 from paddock.core.single_flight import SharedRuns
 from paddock.host.calls.call_history import CallFilter, CallRowJson
@@ -63,6 +64,7 @@ class HomePages:
         self._closing = closing
         self._runs: SharedRuns[tuple[object, ...], HtmlFragment] = SharedRuns(time.monotonic, _POLL_INTERVAL_S)
         self._rendered: dict[tuple[object, ...], _Rendered] = {}
+        self._end_seqs: dict[Tenant, tuple[float, int]] = {}
 
     def routes(self) -> list[Page]:
         return [Page("GET", "/", self.show), Page("GET", "/home/live", self.stream)]
@@ -91,8 +93,13 @@ class HomePages:
 
     async def _state(self, context: CallContext) -> tuple[object, ...]:
         """Return what tells that the page may have changed: what ended has an entry, and what runs is known."""
-        running = self._host.calls.registry.list_current(context.tenant)
-        return await self._host.ledger.reader.end_seq(context.tenant), tuple((one.id, one.status) for one in running)
+        tenant, now = context.tenant, time.monotonic()
+        read_at, end_seq = self._end_seqs.get(tenant, (0.0, 0))
+        if now - read_at >= _POLL_INTERVAL_S / 2:  # one read for all pages of a tenant
+            end_seq = await self._host.ledger.reader.end_seq(tenant)
+            self._end_seqs[tenant] = (now, end_seq)
+        running = self._host.calls.registry.list_current(tenant)
+        return end_seq, tuple((one.id, one.status) for one in running)
 
     async def _shared_fragment(self, context: CallContext, caller: Caller, state: tuple[object, ...]) -> HtmlFragment:
         """Return the live part of this state, new or as another page of the same reader got it a moment ago."""
