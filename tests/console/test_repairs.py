@@ -94,7 +94,7 @@ def test_changed_files_are_restored_with_a_button_and_the_repair_is_gone(browser
         expect(page.get_by_role("heading", name="Nothing needs repair")).to_be_visible()
         page.goto("/plugins/sturdy/run/send?raw")
         page.get_by_role("button", name=re.compile("Run")).click()
-        expect(page.get_by_text("It worked")).to_be_visible()
+        expect(page.locator("#call-head").get_by_text("Succeeded")).to_be_visible()
         told = served.paddock.quickly("ledger", "tail", "--type", "plugin.repaired", "--json").out
         assert '"sturdy"' in told
 

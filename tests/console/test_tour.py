@@ -148,7 +148,7 @@ def test_a_newcomer_takes_the_whole_tour(browser: Browser, shown: Demo) -> None:
         page.get_by_role("link", name="greet", exact=True).click()
         page.get_by_label("Name").fill("Ann")
         page.get_by_role("button", name=re.compile("^Run")).click()
-        expect(page.get_by_label("The result")).to_contain_text("Hello, Ann!")
+        expect(page.get_by_label("Result as JSON")).to_contain_text("Hello, Ann!")
 
         page.get_by_role("link", name="Next: See a denied call, and why").or_(
             page.get_by_role("link", name="Go there")
@@ -174,7 +174,7 @@ def test_a_newcomer_takes_the_whole_tour(browser: Browser, shown: Demo) -> None:
 
         page.goto("/plugins/outbox/run/letters")
         page.get_by_role("button", name=re.compile("^Run")).click()
-        expect(page.get_by_label("The result")).to_contain_text("Oats for Friday")  # what was approved has happened
+        expect(page.get_by_label("Result as JSON")).to_contain_text("Oats for Friday")  # what was approved has happened
 
 
 @needs_a_browser

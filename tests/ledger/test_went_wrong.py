@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.ledger.chains import RANDOM, drafts
 
@@ -13,10 +13,10 @@ from paddock.core.events.calls import CallEnded
 from paddock.core.events.event import Event, field_names
 from paddock.core.events.index import EVENT_TYPES
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginSpawned
-from paddock.ledger.read.entries import EntryFilter, list_entries
+from paddock.ledger.read.entries import EntryFilter, find_entries, list_entries
 from paddock.ledger.read.failures import CONDITIONAL_FAILURES, FAILURE_TYPES, failure_queries, is_failure
 from paddock.ledger.write.append import append_entries
-from paddock.store.database import open_direct
+from paddock.store.database import Transaction, open_direct
 
 
 def ended(status: str, plugin: str = "notes") -> Event:
@@ -72,3 +72,21 @@ def test_failed_calls_are_found_by_an_index_of_their_own_however_they_are_narrow
 
 def test_every_type_that_went_wrong_is_one_that_there_is() -> None:
     assert (FAILURE_TYPES | set(CONDITIONAL_FAILURES)) <= set(EVENT_TYPES)
+
+
+def test_the_entries_of_a_call_are_found_by_their_index_and_not_by_a_walk_through_the_chain(tmp_path: Path) -> None:
+    with open_direct(tmp_path / "db") as database:
+        database.write(lambda tx: append_entries(tx, drafts(EVENTS), RANDOM))
+        plans: list[str] = []
+
+        def explained(tx: Transaction) -> None:
+            class Explains:
+                def all(self, sql: str, values: tuple[object, ...]) -> list[object]:
+                    plans.extend(row["detail"] for row in tx.all(f"EXPLAIN QUERY PLAN {sql}", values))
+                    return []
+
+            find_entries(cast("Transaction", Explains()), "call_1")
+
+        database.read(explained)
+    assert any("ledger_by_call" in plan for plan in plans)
+    assert not any("tenant=? AND seq>?" in plan for plan in plans)
