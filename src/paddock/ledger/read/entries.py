@@ -23,7 +23,7 @@ SqlCondition: TypeAlias = tuple[str, tuple[Any, ...]]
 """A part of a query, and its parameters."""
 
 # A chain starts at row 1. Rows before it can only be forged: readers leave them out, and verification reports them.
-# `+seq` keeps SQLite from walking the primary key where another index yields the order, or finds the few rows of a call.
+# `+seq` keeps SQLite from walking the primary key where another index yields the order, or finds the rows of a call.
 _SELECT = f"SELECT {COLUMNS} FROM ledger WHERE tenant = ? AND +seq >= 1"  # noqa: S608 - column names are ours
 _SELECT_BEFORE_FIRST = f"SELECT {COLUMNS} FROM ledger WHERE tenant = ? AND seq < 1 ORDER BY seq LIMIT 1"  # noqa: S608
 _NEXT_TYPE = "SELECT type FROM ledger WHERE tenant = ? AND type > ? AND type < ? AND +seq >= 1 ORDER BY type LIMIT 1"
