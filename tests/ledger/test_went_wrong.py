@@ -81,7 +81,7 @@ def test_the_entries_of_a_call_are_found_by_their_index_and_not_by_a_walk_throug
 
         def explained(tx: Transaction) -> None:
             class Explains:
-                def all(self, sql: str, values: tuple[object, ...]) -> list[object]:
+                def all(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
                     plans.extend(row["detail"] for row in tx.all(f"EXPLAIN QUERY PLAN {sql}", values))
                     return []
 
