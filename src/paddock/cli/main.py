@@ -15,7 +15,7 @@ import click
 from paddock.cli.command import LazyCommand, LazyGroup
 from paddock.cli.output.streams import configure_streams, flush_streams
 
-_GC_THRESHOLD = 20_000  # allocations between two collections: loading a host's modules leaves none to collect
+_GC_THRESHOLD = 200_000  # allocations between two collections: loading a host's modules leaves nothing to collect
 COMMANDS = {
     "plugin": LazyCommand(
         "paddock.cli.commands.plugin.group:app", "Check, install, configure, run and remove plugins."

@@ -14,8 +14,6 @@ from paddock.core.clock import Clock
 from paddock.rpc.pipe_transport import open_pipe_transport
 from paddock.runtime.deployment import InProcessTarget, LaunchTarget, RemoteTarget
 from paddock.runtime.endpoint import CagedEndpoint, OpenTransport, PluginEndpoint
-from paddock.runtime.protocols.embedded.endpoint import EmbeddedEndpoint
-from paddock.runtime.protocols.mcp.remote_endpoint import connect_remote
 
 LaunchCaged: TypeAlias = Callable[[CageSpec], Awaitable[CagedProcess]]
 """Builds a cage and starts its program. Raises CageUnavailable where no cage can be built."""
@@ -62,6 +60,11 @@ class PluginLauncher:
                 process = await self._launch_caged(target)
                 return CagedEndpoint(process, target.cage_id, on_log, self._clock, self._network, self._open_transport)
             case RemoteTarget():
+                # Imported lazily, as the next: most hosts have only caged plugins.
+                from paddock.runtime.protocols.mcp.remote_endpoint import connect_remote
+
                 return await connect_remote(target, lambda: self._tls, self._connect_timeout_s)
             case InProcessTarget():
+                from paddock.runtime.protocols.embedded.endpoint import EmbeddedEndpoint
+
                 return EmbeddedEndpoint(target)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 from paddock.manifest.definition_flags import DefinitionFlag
@@ -41,11 +42,17 @@ class _Pattern:
     flag: DefinitionFlag
     why: str
     required_substrings: tuple[str, ...]
-    pattern: re.Pattern[str]
+    expression: str
+
+
+@cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    """Compile a pattern when a text needs it first: every command that opens a host imports this module."""
+    return re.compile(expression, re.IGNORECASE)
 
 
 def _pattern(flag: DefinitionFlag, why: str, substrings: str, *alternatives: str) -> _Pattern:
-    return _Pattern(flag, why, tuple(substrings.split(",")), re.compile("|".join(alternatives), re.IGNORECASE))
+    return _Pattern(flag, why, tuple(substrings.split(",")), "|".join(alternatives))
 
 
 _HIDDEN_INSTRUCTIONS = DefinitionFlag.HIDDEN_INSTRUCTIONS
@@ -152,7 +159,7 @@ def find_injections(text: str) -> Iterator[PatternMatch]:
     lowered = text.lower()
     for candidate in INJECTION_PATTERNS:
         if any(substring in lowered for substring in candidate.required_substrings) and (
-            match := candidate.pattern.search(text)
+            match := _compiled(candidate.expression).search(text)
         ):
             yield PatternMatch(candidate.flag, candidate.why, match.start(), match.end())
     for blob in _ENCODED_RUN.finditer(text):
