@@ -82,7 +82,7 @@ def test_the_signature_travels_in_the_archive(paddock: Paddock, source: Path) ->
 def test_a_manifest_that_claims_to_be_verified_is_personal_until_somebody_signed_it(
     paddock: Paddock, source: Path
 ) -> None:
-    said = paddock("plugin", "install", osqr(source, tier="verified"), "--yes")
+    said = paddock("plugin", "install", osqr(source, tier="verified"), "--yes", "--grant", "net:api.openai.com:443")
 
     assert "personal (it claims to be verified)" in said.err
     assert paddock.listed()["fourth-formula"]["tier"] == "personal"

@@ -65,7 +65,7 @@ def paddock(tmp_path: Path, sent: Path) -> Paddock:
         tools=[tool],
     )
     write_file(folder / "main.py", MAIL.replace("FILE", repr(str(sent))))
-    paddock.quickly("plugin", "install", folder, "--yes")
+    paddock.quickly("plugin", "install", folder, "--yes", "--grant", f"write:fs:{sent.parent}")
     paddock.quickly("plugin", "enable", "mail", "--no-start")
     return paddock
 

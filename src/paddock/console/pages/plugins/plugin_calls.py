@@ -73,5 +73,5 @@ def _call_row(entry: LedgerEntry, labels: Mapping[str, str]) -> dict[str, Any]:
         "words": call_status_text(status, error_code),
         "code": error_code,
         "took": duration_text(float(facts.get("duration_ms") or 0.0)),
-        "link": f"/ledger/{quote(entry.call or entry.id, safe='')}",
+        "link": f"/calls/{quote(entry.call, safe='')}" if entry.call else f"/ledger/{quote(entry.id, safe='')}",
     }
