@@ -196,7 +196,7 @@ def test_a_member_sees_no_tabs_and_may_accept_nothing(browser: Browser, served: 
     with visiting(browser, served, "ann") as page:
         page.goto("/plugins/mixed")
         expect(page.get_by_role("navigation", name="Pages of mixed")).to_have_count(0)
-        expect(page.get_by_text("Activity")).to_have_count(0)
+        expect(page.get_by_role("heading", name="Activity")).to_have_count(0)
         refused = page.request.post("/plugins/files/definitions/accept", form={"definition": '["tool", "read", "x"]'})
         assert refused.status == 403
 

@@ -23,7 +23,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     package = osqr(folder / "formula")
     write_json(package / "paddock.yaml", {"runtime": {"command": ["python3", "./main.py"], "protocol": "mcp"}})
     write_file(package / "main.py", PROGRAM)
-    paddock.quickly("plugin", "install", package, "--yes")
+    paddock.quickly("plugin", "install", package, "--yes", "--grant", "net:api.openai.com:443")
     paddock.quickly("plugin", "enable", PLUGIN)
     ask_about_nothing_unknown(paddock.home)
     with daemon(paddock) as started:
