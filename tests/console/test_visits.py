@@ -190,7 +190,7 @@ def test_somebody_reads_all_of_a_request_changes_it_and_says_yes(browser: Browse
         page.goto("/plugins/shu_notes/run/add_note")
         page.get_by_label("Text").fill("oats\u200b and \u202eyah")
         page.get_by_role("button", name="Run it").click()
-        page.get_by_text("Look at the request").click()
+        page.get_by_text("Open the request").click()
         params = page.get_by_label("The parameters")
         expect(params).to_contain_text("U+200B")
         expect(params).to_contain_text("U+202E")
@@ -304,7 +304,7 @@ def test_a_member_sees_what_they_may_use_and_nothing_else(browser: Browser, serv
         expect(page.get_by_role("link", name="give_back")).to_be_visible()
         expect(page.get_by_role("button", name="Disable")).to_have_count(0)
         expect(page.get_by_role("navigation", name="Places").get_by_role("link")).to_have_text(
-            ["Home", "Inbox", "Plugins"]
+            ["Home", "Inbox", "Plugins", "Activity"]
         )
         for place in ("/ledger", "/plugins/former/logs"):
             answer = page.goto(place)

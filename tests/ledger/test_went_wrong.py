@@ -75,18 +75,18 @@ def test_every_type_that_went_wrong_is_one_that_there_is() -> None:
 
 
 def test_the_entries_of_a_call_are_found_by_their_index_and_not_by_a_walk_through_the_chain(tmp_path: Path) -> None:
+    asked: list[tuple[str, tuple[Any, ...]]] = []
+
+    class Listens:
+        def all(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
+            asked.append((sql, values))
+            return []
+
     with open_direct(tmp_path / "db") as database:
         database.write(lambda tx: append_entries(tx, drafts(EVENTS), RANDOM))
-        plans: list[str] = []
+    find_entries(cast("Transaction", Listens()), "call_1")
+    with sqlite3.connect(tmp_path / "db") as raw:
+        plans = [row[3] for sql, values in asked for row in raw.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
 
-        def explained(tx: Transaction) -> None:
-            class Explains:
-                def all(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
-                    plans.extend(row["detail"] for row in tx.all(f"EXPLAIN QUERY PLAN {sql}", values))
-                    return []
-
-            find_entries(cast("Transaction", Explains()), "call_1")
-
-        database.read(explained)
     assert any("ledger_by_call" in plan for plan in plans)
     assert not any("tenant=? AND seq>?" in plan for plan in plans)

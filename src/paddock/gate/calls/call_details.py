@@ -18,7 +18,7 @@ import orjson
 from paddock.core.canonical import MAX_DEPTH
 from paddock.core.errors import PaddockError
 from paddock.core.ids import Tenant
-from paddock.gate.calls.redact_inputs import redact_inputs
+from paddock.gate.calls.redact_inputs import may_declare_secrets, may_name_secrets, redact_inputs
 from paddock.gate.invocation import Invocation
 from paddock.store.database import Database, Transaction
 
@@ -29,6 +29,7 @@ MAX_OTHER_CALLS: Final = 20  # under the same idempotency key
 _BATCH_DELAY_S = 0.2
 _CALLS_PER_PRUNE = 200
 _SHUTDOWN_TIMEOUT_S = 2.0
+_MAX_KNOWN_SCHEMAS = 2_000
 _COLUMNS = "tenant, call, plugin, callable, principal, owner, origin, inputs, redacted, idempotency_key"
 _UPSERT = (
     f"INSERT INTO call_details ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608 - columns are ours
@@ -64,7 +65,7 @@ class _QueuedCall(NamedTuple):
     owner: str | None
     origin: str | None
     inputs: bytes | None
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any] | None  # None where it marks no secret
     idempotency_key: str | None
 
 
@@ -82,6 +83,7 @@ class CallDetailsStore:
         self._queue: list[_QueuedCall] = []
         self._available = asyncio.Event()
         self._writing = asyncio.Lock()
+        self._declaring: dict[int, tuple[Mapping[str, Any], bool]] = {}  # whether a schema may mark secrets, by its id
         self._since_prune = _CALLS_PER_PRUNE - 1  # a host that makes a single call prunes too
 
     def call_ended(self, invocation: Invocation) -> None:
@@ -99,11 +101,20 @@ class CallDetailsStore:
                 context.principal.owner,
                 context.origin,
                 invocation.inputs,
-                target.schemas.input,
+                self._schema_of_secrets(target.schemas.input),
                 context.idempotency_key,
             )
         )
         self._available.set()
+
+    def _schema_of_secrets(self, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the schema if it may mark secrets. Schemas are shared by all calls of a callable."""
+        known = self._declaring.get(id(schema))
+        if known is None or known[0] is not schema:
+            if len(self._declaring) >= _MAX_KNOWN_SCHEMAS:
+                self._declaring.clear()
+            known = self._declaring[id(schema)] = (schema, may_declare_secrets(schema))
+        return schema if known[1] else None
 
     async def find(self, tenant: Tenant, call: str) -> CallDetails | None:
         """Return the details of a call; None if they are not kept."""
@@ -161,8 +172,7 @@ def _write(tx: Transaction, batch: Iterable[_QueuedCall], prune_to: int | None) 
     for queued in batch:
         inputs, redacted = _redacted(queued)
         tenants.add(queued.tenant)
-        values = (*queued[:7], inputs, orjson.dumps(redacted).decode(), queued.idempotency_key)
-        tx.execute(_UPSERT, values)
+        tx.execute(_UPSERT, (*queued[:7], inputs, redacted, queued.idempotency_key))
     if prune_to is not None:
         for tenant in sorted(tenants):
             # The ids of calls begin with their time.
@@ -173,12 +183,15 @@ def _write(tx: Transaction, batch: Iterable[_QueuedCall], prune_to: int | None) 
             )
 
 
-def _redacted(queued: _QueuedCall) -> tuple[str | None, list[str]]:
-    if queued.inputs is None or queued.inputs.count(b"[") + queued.inputs.count(b"{") > 8 * MAX_DEPTH:
-        return None, []
-    inputs, paths = redact_inputs(orjson.loads(queued.inputs), queued.schema)
-    text = orjson.dumps(inputs).decode()
-    return (None, []) if "\\u0000" in text else (text, paths)
+def _redacted(queued: _QueuedCall) -> tuple[str | None, str]:
+    """Return the inputs without secrets, and the paths of the secrets, both as JSON."""
+    encoded = queued.inputs
+    if encoded is None or b"\\u0000" in encoded or encoded.count(b"[") + encoded.count(b"{") > 8 * MAX_DEPTH:
+        return None, "[]"  # databases cannot store a NUL
+    if queued.schema is None and not may_name_secrets(encoded):
+        return encoded.decode(), "[]"
+    inputs, paths = redact_inputs(orjson.loads(encoded), queued.schema or {})
+    return orjson.dumps(inputs).decode(), orjson.dumps(paths).decode()
 
 
 def _find(tx: Transaction, tenant: str, call: str) -> CallDetails | None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, cast
 
+import orjson
+
 from paddock.core.schema.traversal import ReferenceResolver, object_or_empty
 
 REDACTED: Final = "[redacted]"
@@ -18,6 +20,25 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+# Both find too much rather than too little: they save the walk where there is certainly nothing.
+_MAYBE_NAMED = re.compile(rb"passw|passphrase|secret|token|key|credential|authorization|cookie|otp|pin", re.IGNORECASE)
+_MAYBE_DECLARED = re.compile(rb"password|writeOnly|x-secret|x-binding|x_binding")
+
+
+def may_declare_secrets(schema: Mapping[str, Any]) -> bool:
+    """Return whether a schema may mark any value as a secret."""
+    try:
+        return _MAYBE_DECLARED.search(orjson.dumps(schema)) is not None
+    except TypeError:  # it cannot be encoded
+        return True
+
+
+def may_name_secrets(inputs: bytes) -> bool:
+    """Return whether inputs, as JSON, may have a value that is named like a secret."""
+    # A name may be written with escapes.
+    return _MAYBE_NAMED.search(inputs) is not None or b"\\u" in inputs
 
 
 def redact_inputs(inputs: Any, schema: Mapping[str, Any]) -> tuple[Any, list[str]]:

@@ -16,8 +16,6 @@ CREATE TABLE call_details (
 
 CREATE INDEX call_details_by_key ON call_details (tenant, plugin, callable, idempotency_key, call)
     WHERE idempotency_key IS NOT NULL;
-CREATE INDEX call_details_by_principal ON call_details (tenant, principal);
-CREATE INDEX call_details_by_owner ON call_details (tenant, owner) WHERE owner IS NOT NULL;
 
 -- Denied calls are few among many too. The condition is word for word that of host/calls/call_history.py.
 CREATE INDEX ledger_of_denied_calls ON ledger (tenant, type, seq) WHERE type = 'call.ended'
