@@ -23,6 +23,7 @@ from _home import install, write_package
 from _mcp_servers import Served, daemon
 from _side_by_side import Report, milliseconds, options
 
+from paddock.console.places import PERSONAL, PLACES
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.ledger.write.writer import MAX_BATCH_ENTRIES
 from paddock.store.database import open_database
@@ -103,33 +104,12 @@ async def _fill(home: Path, rows: int, names: list[str]) -> str:
 
 
 def _pages(plugin: str, call: str) -> list[str]:
-    of_plugin = ["", "/run/look", "/knobs", "/configuration", "/versions", "/logs"]
-    of_host = [
-        "/",
-        "/plugins",
-        "/install",
-        "/approvals",
-        "/approvals/standing",
-        "/ledger",
-        "/ledger?wrong=1",
-        "/ledger?outcome=refused",
-        "/activity",
-        "/activity?outcome=failed",
-        "/activity?outcome=denied",
-        "/activity?person=user:ann",
-    ]
-    of_host += [
-        f"/ledger?plugin={plugin}",
-        f"/activity?plugin={plugin}",
-        f"/calls/{call}",
-        "/policy",
-        "/policy/try",
-        "/secrets",
-        "/accounts",
-    ]
-    of_host += ["/unknown-outcomes", "/repairs", "/settings", "/settings/keys", "/settings/people", "/settings/groups"]
-    of_host += ["/settings/webhooks", "/policy/files/new"]
-    return [*of_host, *(f"/plugins/{plugin}{part}" for part in of_plugin)]
+    """Every tab of the navigation, some of their filters, and the pages of one plugin and one call."""
+    tabs = [section.path for place in (*PLACES, PERSONAL) for section in place.sections]
+    filtered = ["/ledger?wrong=1", f"/ledger?plugin={plugin}", "/find?q=plugin", "/map?all"]
+    of_plugin = ["", "/run/look", "/settings", "/calls", "/versions", "/logs"]
+    pages = [*tabs, *filtered, f"/calls/{call}", *(f"/plugins/{plugin}{part}" for part in of_plugin)]
+    return list(dict.fromkeys(page for page in pages if page != "/ledger/verify"))  # which checks the whole chain
 
 
 class Browser:
