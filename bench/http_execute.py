@@ -38,16 +38,17 @@ async def clients(one: Served, count: int) -> AsyncGenerator[list[ThinClient], N
 
 
 @asynccontextmanager
-async def followers(one: Served, count: int) -> AsyncGenerator[None, None]:
-    """So many clients that follow events, each on a connection of its own, and read what comes."""
+async def followers(one: Served, count: int, *paths: str) -> AsyncGenerator[None, None]:
+    """So many clients that follow events, or in turn these paths, each on a connection of its own."""
     address = one.url.split("/")[2]
     host, port = address.split(":")
-    lines = ["GET /api/v1/events HTTP/1.1", f"host: {address}", "accept: text/event-stream"]
-    head = "\r\n".join([*lines, *(f"{name}: {value}" for name, value in one.headers.items()), "", ""]).encode()
+    lines = [f"host: {address}", "accept: text/event-stream"]
+    head = "\r\n".join([*lines, *(f"{name}: {value}" for name, value in one.headers.items()), "", ""])
+    followed = paths or ("/api/v1/events",)
 
-    async def follow(opened: asyncio.Event) -> None:
+    async def follow(path: str, opened: asyncio.Event) -> None:
         reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(head)
+        writer.write(f"GET {path} HTTP/1.1\r\n{head}".encode())
         status = await reader.readuntil(b"\r\n\r\n")
         assert b" 200 " in status.split(b"\r\n")[0] + b" ", status
         opened.set()
@@ -59,9 +60,9 @@ async def followers(one: Served, count: int) -> AsyncGenerator[None, None]:
 
     async with asyncio.TaskGroup() as tasks:
         following: list[asyncio.Task[None]] = []
-        for _ in range(count):
+        for number in range(count):
             opened = asyncio.Event()
-            following.append(tasks.create_task(follow(opened)))
+            following.append(tasks.create_task(follow(followed[number % len(followed)], opened)))
             await opened.wait()
         yield
         for task in following:
