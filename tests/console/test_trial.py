@@ -62,6 +62,7 @@ def try_until_it_answers(page: Page, name: str, docs: Path) -> None:
     """From the plugin's page to a trial that answers; without scripts a link shows how far it is."""
     script = docs.parent / "server" / "main.py"
     page.goto(f"/plugins/{name}")
+    page.locator("summary[aria-label^='More of']").click()
     page.get_by_role("button", name="Try it").click()
     reload_until(page, page.get_by_role("heading", name="It does not answer"))
     expect(page.get_by_label(f"read:fs:{script}")).to_be_checked()
