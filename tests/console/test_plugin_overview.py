@@ -165,7 +165,7 @@ def test_a_plugin_shows_its_tools_its_reach_and_its_calls_under_one_header(brows
             expect(page.locator(".plugin-marks")).to_contain_text("Unsigned. Dangerous: write:fs:")
         expect(page.get_by_role("row").nth(1)).to_contain_text("It worked")
         page.get_by_role("button", name="Run tool").press("Enter")
-        page.locator(".menu").get_by_role("link", name="go", exact=True).press("Enter")
+        page.locator(".drop").get_by_role("link", name="go", exact=True).press("Enter")
         expect(page.get_by_role("button", name="Run it")).to_be_visible()
 
 
