@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -16,6 +17,7 @@ from paddock.console.page import Page, is_operator, render_page
 from paddock.console.templates import HtmlFragment, render_fragment
 from paddock.console.text.call_text import outcome_severity, outcome_text
 from paddock.core.call import OPERATOR, Principal
+from paddock.core.single_flight import SharedRuns
 from paddock.host.calls.call_history import CallFilter, CallRowJson, OutcomeFilter
 from paddock.host.calls.day_statistics import DayStatisticsJson
 from paddock.host.host import Host
@@ -28,6 +30,7 @@ from paddock.web.sse import event_stream
 
 _PAGE_SIZE: Final = 50
 _POLL_INTERVAL_S: Final = 1.0
+_MAX_READERS: Final = 256  # with their filters, whose lists are kept for their other pages
 _MAX_SEQ: Final = 2**63 - 1
 _OUTCOMES: Final = (
     ("", "All"),
@@ -83,6 +86,10 @@ class ActivityPages:
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
         self._closing = closing
+        self._runs: SharedRuns[tuple[Principal, CallFilter], HtmlFragment] = SharedRuns(
+            time.monotonic, _POLL_INTERVAL_S
+        )
+        self._rendered: dict[tuple[Principal, CallFilter], tuple[float, object, HtmlFragment]] = {}
 
     def routes(self) -> list[Page]:
         return [Page("GET", "/activity", self.show), Page("GET", "/activity/live", self.stream)]
@@ -120,19 +127,37 @@ class ActivityPages:
 
     async def _fragments(self, principal: Principal, filters: ActivityFilters) -> AsyncGenerator[HtmlFragment, None]:
         """Yield the first page of the list whenever it has changed."""
-        state: object = None
+        last: HtmlFragment | None = None
         while True:
-            # What runs is known without a read; what ended has an entry.
-            current = (
-                await self._host.ledger.reader.end_seq(principal.tenant),
-                [(one.id, one.status) for one in self._host.calls.registry.list_current(principal.tenant)],
-            )
-            if current != state:
-                state = current
-                values = await self._list_values(principal, filters, None)
-                values |= {"filters": filters, "operates": OPERATOR in principal.roles}
-                yield render_fragment("activity_list.html", values)
+            reader = (principal, filters.wanted)
+            current = await self._runs.join(reader, lambda: self._refresh(principal, filters))
+            if current != last:
+                last = current
+                yield current
             await asyncio.sleep(_POLL_INTERVAL_S)
+
+    async def _refresh(self, principal: Principal, filters: ActivityFilters) -> HtmlFragment:
+        """Return the list as it is now, for all open pages of the same reader."""
+        reader, began = (principal, filters.wanted), time.monotonic()
+        known = self._rendered.get(reader)
+        if known is not None and began - known[0] < _POLL_INTERVAL_S:
+            return known[2]  # each page asks again as often as that
+        # What runs is known without a read; what ended has an entry.
+        state = (
+            await self._host.ledger.reader.end_seq(principal.tenant),
+            tuple((one.id, one.status) for one in self._host.calls.registry.list_current(principal.tenant)),
+        )
+        if known is None or known[1] != state:
+            values = await self._list_values(principal, filters, None)
+            values |= {"filters": filters, "operates": OPERATOR in principal.roles}
+            fragment = render_fragment("activity_list.html", values)
+        else:
+            fragment = known[2]
+        self._rendered.pop(reader, None)
+        self._rendered[reader] = began, state, fragment
+        while len(self._rendered) > _MAX_READERS:
+            del self._rendered[next(iter(self._rendered))]
+        return fragment
 
     async def _list_values(self, principal: Principal, filters: ActivityFilters, before: int | None) -> dict[str, Any]:
         page = await self._host.calls.history.page(principal, filters.wanted, before=before, limit=_PAGE_SIZE)

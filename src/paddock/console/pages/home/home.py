@@ -62,7 +62,7 @@ class HomePages:
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
         self._closing = closing
-        self._runs: SharedRuns[tuple[object, ...], HtmlFragment] = SharedRuns(time.monotonic, _POLL_INTERVAL_S)
+        self._runs: SharedRuns[tuple[object, ...], _Rendered] = SharedRuns(time.monotonic, _POLL_INTERVAL_S)
         self._rendered: dict[tuple[object, ...], _Rendered] = {}
         self._end_seqs: dict[Tenant, tuple[float, int]] = {}
 
@@ -82,7 +82,8 @@ class HomePages:
         last: HtmlFragment | None = None
         while True:
             state = await self._state(context)
-            current = await self._shared_fragment(context, caller, state)
+            rendered = await self._shared_fragment(context, caller, state)
+            state, current = rendered.state, rendered.fragment
             if current != last:
                 last = current
                 yield current
@@ -101,23 +102,28 @@ class HomePages:
         running = self._host.calls.registry.list_current(tenant)
         return end_seq, tuple((one.id, one.status) for one in running)
 
-    async def _shared_fragment(self, context: CallContext, caller: Caller, state: tuple[object, ...]) -> HtmlFragment:
-        """Return the live part of this state, new or as another page of the same reader got it a moment ago."""
+    async def _shared_fragment(self, context: CallContext, caller: Caller, state: tuple[object, ...]) -> _Rendered:
+        """Return the live part with the state that it shows: new, or as another page of the same reader got it.
+
+        On a busy host the state is another one at each poll, and pages of one reader still share what is a moment old.
+        """
         reader = (context.principal, caller.via)
         known = self._rendered.get(reader)
-        if known is not None and known.state == state and time.monotonic() - known.at < _MAX_SHARED_AGE_S:
-            return known.fragment
-        return await self._runs.join((*reader, state), lambda: self._render(context, caller, state))
+        if known is not None:
+            age = time.monotonic() - known.at
+            if age < (_MAX_SHARED_AGE_S if known.state == state else _POLL_INTERVAL_S):
+                return known
+        return await self._runs.join(reader, lambda: self._render(context, caller, state))
 
-    async def _render(self, context: CallContext, caller: Caller, state: tuple[object, ...]) -> HtmlFragment:
+    async def _render(self, context: CallContext, caller: Caller, state: tuple[object, ...]) -> _Rendered:
         began = time.monotonic()
         fragment = render_fragment("home_state.html", await self._template_values(context, caller))
         reader = (context.principal, caller.via)
         self._rendered.pop(reader, None)
-        self._rendered[reader] = _Rendered(began, state, fragment)
+        rendered = self._rendered[reader] = _Rendered(began, state, fragment)
         while len(self._rendered) > _MAX_READERS:
             del self._rendered[next(iter(self._rendered))]
-        return fragment
+        return rendered
 
     async def _template_values(self, context: CallContext, caller: Caller) -> dict[str, Any]:
         principal, operates = context.principal, is_operator(caller)
