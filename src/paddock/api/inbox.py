@@ -37,7 +37,7 @@ from paddock.web.sse import ServerSentEvent, event_stream
 class InboxChoiceJson(TypedDict):
     """An answer that is possible from the list."""
 
-    answer: Annotated[str, "`approve`, `deny`, or the action of a repair."]
+    answer: Annotated[str, "`approve`, `approve_once`, `deny`, or the action of a repair."]
     label: str
     confirm: Annotated[str, "The question before it is done; empty if none is needed."]
     host_only: Annotated[bool, "Whether only operators of the host may give it."]

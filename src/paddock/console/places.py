@@ -48,7 +48,8 @@ PLACES: Final = (
         "inbox",
         "Inbox",
         (
-            Section("/approvals", "Approvals"),
+            Section("/inbox", "Needs you", roots=("/approvals",)),
+            Section("/approvals/history", "All requests"),
             Section("/approvals/standing", "Standing approvals"),
             Section("/unknown-outcomes", "Unknown outcomes", OPERATOR),
             Section("/repairs", "Repairs", OPERATOR),

@@ -14,6 +14,7 @@ from paddock.console.pages.home.find import FindPages
 from paddock.console.pages.home.home import HomePages
 from paddock.console.pages.home.repairs import RepairPages
 from paddock.console.pages.home.tour import TourGuide
+from paddock.console.pages.inbox.inbox import InboxPages
 from paddock.console.pages.ledger.ledger import LedgerPages
 from paddock.console.pages.ledger.verify import VerifyPages
 from paddock.console.pages.people.groups import GroupPages
@@ -63,7 +64,8 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         *ToolRunPages(host).routes(),
         *ActivityPages(host, closing).routes(),
         *CallPages(host, closing).routes(),
-        *ApprovalPages(host).routes(),
+        *InboxPages(host, closing).routes(),
+        *ApprovalPages(host, closing).routes(),
         *VerifyPages(host, closing).routes(),
         *LedgerPages(host, closing).routes(),
         *PolicyPages(host).routes(),

@@ -102,3 +102,10 @@ for (const one of document.querySelectorAll("nav [aria-current=page]")) {
 for (const table of document.querySelectorAll("main table")) {
   if (table.scrollWidth > table.clientWidth) table.tabIndex = 0;
 }
+// An answer counts for what is on screen: a closed row is opened first, whichever way its button was pressed.
+document.addEventListener("submit", (event) => {
+  const row = event.target.closest("details[data-opens-first]:not([open])");
+  if (!row) return;
+  event.preventDefault();
+  row.open = true;
+});

@@ -21,6 +21,11 @@ _KINDS: Final[Mapping[InboxKind, tuple[str, ...]]] = {
     InboxKind.CONSENT: (ApprovalRequestKind.CONSENT.value,),
 }
 _CHOICES: Final = (InboxChoice("approve", "Approve"), InboxChoice("deny", "Deny"))
+_LASTING_CHOICES: Final = (
+    InboxChoice("approve", "Approve until it is upgraded"),
+    InboxChoice("approve_once", "Approve once"),
+    InboxChoice("deny", "Deny"),
+)
 _WITHDRAW: Final = (InboxChoice("deny", "Withdraw", "Withdraw this request? The call is not made."),)
 
 
@@ -73,7 +78,12 @@ def approval_item(request: WaitingApproval, by: Principal, *, with_others: bool)
     """Return a request as an item. One whose inputs are too long for a list has to be opened. Pure."""
     consent = request.kind == ApprovalRequestKind.CONSENT
     own = by.id in (request.requester, request.for_person)
-    choices = (_WITHDRAW if own else ()) if with_others else _CHOICES if request.payload is not None else ()
+    if with_others:
+        choices = _WITHDRAW if own else ()
+    elif request.payload is None:
+        choices = ()
+    else:
+        choices = _CHOICES if request.remember == "never" else _LASTING_CHOICES
     return InboxItem(
         id=request.id,
         kind=InboxKind.CONSENT if consent else InboxKind.APPROVAL,

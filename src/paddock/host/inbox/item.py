@@ -71,7 +71,7 @@ class InboxChoice(NamedTuple):
     """An answer that is possible from the list.
 
     Attributes:
-        answer: `approve`, `deny`, or the action of a repair.
+        answer: `approve`, `approve_once`, `deny`, or the action of a repair.
         label: The words of its button.
         confirm: The question before it is done; empty if none is needed.
         host_only: Whether only operators of the host may give it.

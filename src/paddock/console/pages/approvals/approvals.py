@@ -1,91 +1,196 @@
-"""Pages for approval requests: inbox, one request with its answer form, and standing approvals.
+"""Pages for approval requests: one request with its answer form, all requests, and standing approvals.
 
-Parameters can be changed before approval: in a form if that loses nothing, else as JSON.
+Inputs can be edited before approval: in fields if that loses nothing, else as JSON. An edited version is approved only
+after its difference was shown.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from paddock.approvals.standing_approval import standing_not_found
-from paddock.console.forms.controls import FormControl, build_control
-from paddock.console.forms.fields import FormView, build_form
-from paddock.console.forms.parse import RAW_JSON_FIELD, parse_form
-from paddock.console.forms.request_form import read_form
+from paddock.console.forms.input_edits import InputEdits, build_edit_form, read_edits, view_inputs
+from paddock.console.forms.parse import RAW_JSON_FIELD
+from paddock.console.forms.request_form import SubmittedForm, read_form
 from paddock.console.page import Page, redirect_with_flash, render_page
+from paddock.console.pages.inbox.outcome import OutcomeView, outcome_fragments, outcome_of
 from paddock.console.templates import KEY_LABELS
-from paddock.core.errors import Conflict, Denied, Invalid, PaddockError, Problem
+from paddock.console.text.inbox_text import danger_texts
+from paddock.console.text.input_diff import InputDifference, compare_inputs
+from paddock.core.call import CallContext, Principal
+from paddock.core.canonical import hash_of
+from paddock.core.errors import Conflict, Denied, Invalid, NotFound, PaddockError, Problem
 from paddock.core.ids import Tenant
+from paddock.core.schema.compile import compile_schema
 from paddock.host.calls.approvals import ApprovalJson
 from paddock.host.host import Host
 from paddock.host.identity.caller import impersonating_operator
+from paddock.host.inbox.item import InboxKind
+from paddock.host.inbox.source import InboxQuery
+from paddock.manifest.effects import risk_of_effects
 from paddock.web.request_context import call_context
 from paddock.web.routing.body_parsers import parse_remember
 from paddock.web.routing.route import path_param
+from paddock.web.sse import FINAL_EVENT_TIMEOUT_S, event_stream
 
-_EDITABLE_CONTROLS: Final = ("text", "long_text", "lines", "number", "range", "choice", "checks", "toggle")
-_PAGE_SIZE = 50
+_PAGE_SIZE: Final = 50
+_MAX_NEIGHBOURS: Final = 200  # of the reader's own requests, for "1 of 3"
+_REQUEST_KINDS: Final = frozenset({InboxKind.APPROVAL, InboxKind.CONSENT})
+
+
+@dataclass(frozen=True, slots=True)
+class InboxPlace:
+    """Where a request stands among those that the reader may answer.
+
+    Attributes:
+        number, total: As in "1 of 3"; 0 if the reader may not answer it.
+        next: The request after it, from the first again after the last; empty if there is no other.
+    """
+
+    number: int = 0
+    total: int = 0
+    next: str = ""
 
 
 class ApprovalPages:
-    """Approval inbox, requests and standing approvals."""
+    """Requests, their answers, and standing approvals."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
+        self._closing = closing
 
     def routes(self) -> list[Page]:
         return [
-            Page("GET", "/approvals", self.show_inbox),
+            Page("GET", "/approvals", self.redirect_to_inbox),
+            Page("GET", "/approvals/history", self.show_history),
             Page("GET", "/approvals/standing", self.show_standing),
             Page("POST", "/approvals/standing/{id}/revoke", self.revoke_standing),
             Page("GET", "/approvals/{id}", self.show),
+            Page("GET", "/approvals/{id}/live", self.stream),
             Page("POST", "/approvals/{id}", self.answer),
         ]
 
-    async def show_inbox(self, request: Request) -> Response:
-        principal = (await call_context(self._host, request)).principal
-        ended, before = "ended" in request.query_params, request.query_params.get("before")
+    async def redirect_to_inbox(self, request: Request) -> Response:
+        return RedirectResponse("/approvals/history" if "ended" in request.query_params else "/inbox", 303)
+
+    async def show_history(self, request: Request) -> Response:
+        principal, before = (await call_context(self._host, request)).principal, request.query_params.get("before")
         approvals = await self._host.approvals.list_requests(
-            principal.tenant, ended=ended, before=before, limit=_PAGE_SIZE, to=principal
+            principal.tenant, ended=True, before=before, limit=_PAGE_SIZE, to=principal
         )
         next_cursor = approvals[-1]["id"] if len(approvals) == _PAGE_SIZE else None
-        values = {"approvals": approvals, "ended": ended, "after": next_cursor}
         labels = await self._host.identity.api_keys.labels(principal.tenant)
-        return render_page(request, "approvals.html", {**values, KEY_LABELS: labels})
+        values = {"approvals": approvals, "after": next_cursor, KEY_LABELS: labels}
+        return render_page(request, "approvals.html", values)
 
     async def show(self, request: Request) -> Response:
         return await self._render(request)
+
+    async def stream(self, request: Request) -> Response:
+        context, approval_id = await call_context(self._host, request), path_param(request, "id")
+        await self._host.approvals.find(context.tenant, approval_id, to=context.principal)
+        fragments = outcome_fragments(self._host, approval_id, context)
+        return event_stream(fragments, self._closing, final_timeout_s=FINAL_EVENT_TIMEOUT_S)
 
     async def _render(
         self,
         request: Request,
         *,
-        changed: Any = None,
+        edits: InputEdits | None = None,
         text: str | None = None,
         comment: str = "",
         problems: Sequence[Problem] = (),
         status: int = 200,
     ) -> Response:
-        """Render a request with the edits so far: `changed` from a form, `text` as JSON."""
+        """Render a request with the edits so far; `text` is JSON that a person wrote."""
         context = await call_context(self._host, request)
         approval = await self._host.approvals.find(context.tenant, path_param(request, "id"), to=context.principal)
-        preview = approval["preview"]
-        params = preview.get("params")
-        schema = await self._find_input_schema(preview, context.tenant) if approval["state"] == "pending" else None
-        edited = changed is not None or text is not None
-        form = (
-            build_edit_form(schema, params, params if changed is None else changed, problems) if text is None else None
-        )
-        json_text = text if text is not None else json.dumps(params if changed is None else changed, indent=2)
-        values = {"one": approval, "form": form, "written": json_text, "edited": edited, "comment": comment}
-        elsewhere = () if form is not None and edited else tuple(problems)
-        labels = await self._host.identity.api_keys.labels(context.tenant)
-        return render_page(request, "approval.html", {**values, "problems": elsewhere, KEY_LABELS: labels}, status)
+        preview, pending = approval["preview"], approval["state"] == "pending"
+        params: Mapping[str, Any] = preview.get("params", {})
+        schema = await self._find_input_schema(preview, context.tenant) if pending else None
+        edited = params if edits is None or edits.value is None else edits.value
+        form = build_edit_form(schema, params, edited, problems) if text is None else None
+        values: dict[str, Any] = {
+            "one": approval,
+            "form": form,
+            "inputs": view_inputs(params, form, edited),
+            "written": text if text is not None else json.dumps(edited, indent=2, ensure_ascii=False),
+            "writing": edits is not None,
+            "comment": comment,
+            "problems": () if form is not None and form.wrong and edits is not None else tuple(problems),
+            "dangers": danger_texts(approval["effects"]),
+            "risk": risk_of_effects(approval["effects"]),
+            "place": await self._place(context.principal, approval["id"]) if pending else InboxPlace(),
+            "outcome": outcome_of(self._host, approval, context),
+            "previous": await self._previous_outcome(request, context),
+            "differences": await self._differences_from_replaced(approval, context),
+            KEY_LABELS: await self._host.identity.api_keys.labels(context.tenant),
+        }
+        return render_page(request, "approval.html", values, status)
+
+    async def _render_review(
+        self, request: Request, approval: ApprovalJson, payload: Any, form: SubmittedForm
+    ) -> Response:
+        """Render the difference of an edited version, to be approved as it is."""
+        context = await call_context(self._host, request)
+        differences = compare_inputs(approval["preview"].get("params", {}), payload)
+        values = {
+            "one": approval,
+            "differences": differences,
+            "payload": json.dumps(payload, ensure_ascii=False),
+            "reviewed": hash_of(payload),
+            "dangers": danger_texts(approval["effects"]),
+            "risk": risk_of_effects(approval["effects"]),
+            "comment": form.last_text("comment"),
+            "scope": form.last_text("scope"),
+            "reach": form.last_text("reach"),
+            KEY_LABELS: await self._host.identity.api_keys.labels(context.tenant),
+        }
+        return render_page(request, "approval_review.html", values)
+
+    async def _place(self, principal: Principal, approval_id: str) -> InboxPlace:
+        page = await self._host.inbox.page(InboxQuery(principal, _REQUEST_KINDS, limit=_MAX_NEIGHBOURS))
+        ids = [item.id for item in page.items]
+        if approval_id not in ids:
+            return InboxPlace(next=ids[0] if ids else "")
+        index = ids.index(approval_id)
+        following = (ids[index + 1 :] + ids[:index])[:1]
+        total = len(ids)
+        if page.next is not None:
+            counts = await self._host.inbox.counts(principal)
+            total = sum(counts.by_kind[kind] for kind in _REQUEST_KINDS)
+        return InboxPlace(index + 1, total, following[0] if following else "")
+
+    async def _previous_outcome(self, request: Request, context: CallContext) -> OutcomeView | None:
+        """Return the outcome of the request that was answered before this one opened by itself."""
+        previous = request.query_params.get("after", "")
+        if not previous or previous == path_param(request, "id"):
+            return None
+        try:
+            approval = await self._host.approvals.find(context.tenant, previous, to=context.principal)
+        except NotFound:
+            return None
+        return outcome_of(self._host, approval, context)
+
+    async def _differences_from_replaced(
+        self, approval: ApprovalJson, context: CallContext
+    ) -> Sequence[InputDifference]:
+        """Return what was edited in the request that this one replaced, if the reader may see that."""
+        if approval["replaces"] is None:
+            return ()
+        try:
+            replaced = await self._host.approvals.find(context.tenant, approval["replaces"], to=context.principal)
+        except NotFound:
+            return ()
+        return compare_inputs(replaced["preview"].get("params", {}), approval["preview"].get("params", {}))
 
     async def _find_input_schema(self, preview: Mapping[str, Any], tenant: Tenant) -> Mapping[str, Any] | None:
         """Return the tool's input schema; None if it has none or is gone."""
@@ -103,23 +208,22 @@ class ApprovalPages:
         approval = await approvals.find(
             context.tenant, approval_id, to=context.principal
         )  # raises NotFound if the caller may not see it
-        payload: Any = None
-        text = form.last_text(RAW_JSON_FIELD) if RAW_JSON_FIELD in form.texts else None
-        problems: list[Problem] = []
-        if "edited" in form.texts:
-            schema = await self._find_input_schema(approval["preview"], context.tenant)
-            payload, problems = parse_form(build_control(dict(schema or {})), form.texts)
-        edits = {"changed": payload if text is None else None, "text": text if "edited" in form.texts else None}
-        match form.last_text("answer"):
-            case "no":
-                await approvals.deny(
-                    approval_id, context.principal, through=impersonating_operator(context), comment=comment
-                )
-                return redirect_with_flash(f"/approvals/{approval_id}", "denied")
-            case "yes" if not problems:
-                pass
-            case _:  # submitted with Enter, or the edit is invalid
-                return await self._render(request, comment=comment, problems=problems, status=422, **edits)
+        place = await self._place(context.principal, approval_id)
+        if form.last_text("answer") == "no":
+            denied = await approvals.deny(
+                approval_id, context.principal, through=impersonating_operator(context), comment=comment
+            )
+            return _redirect_to_next(denied, place, "denied")
+        schema = await self._find_input_schema(approval["preview"], context.tenant)
+        edits = read_edits(schema, approval["preview"].get("params", {}), form.texts)
+        text = form.last_text(RAW_JSON_FIELD) if edits.problems and RAW_JSON_FIELD in form.texts else None
+        problems = list(edits.problems)
+        if edits.value is not None and not problems:
+            problems = compile_schema(schema or {}).errors(edits.value)
+        if form.last_text("answer") != "yes" or problems:  # submitted with Enter, or the edit is invalid
+            return await self._render(request, edits=edits, text=text, comment=comment, problems=problems, status=422)
+        if edits.value is not None and form.last_text("reviewed") != hash_of(edits.value):
+            return await self._render_review(request, approval, edits.value, form)
         scope = form.last_text("scope")  # only where there is a choice
         reach = form.last_text("reach") if scope != "once" else ""  # reach does not apply to a single approval
         try:
@@ -129,14 +233,15 @@ class ApprovalPages:
                 through=impersonating_operator(context),
                 comment=comment,
                 remember=parse_remember({"scope": scope, "reach": reach or "tool"}) if scope else None,
-                payload=payload,
+                payload=edits.value,
             )
         except Invalid as invalid:
-            return await self._render(request, comment=comment, problems=invalid.problems, status=422, **edits)
+            problems = invalid.problems
+            return await self._render(request, edits=edits, comment=comment, problems=problems, status=422)
         except (Denied, Conflict) as error:
-            error_problems = [error.as_problem()]
-            return await self._render(request, comment=comment, problems=error_problems, status=409, **edits)
-        return redirect_with_flash(f"/approvals/{answered['id']}", _approved_message(answered, approval_id))
+            problems = [error.as_problem()]
+            return await self._render(request, edits=edits, comment=comment, problems=problems, status=409)
+        return _redirect_to_next(answered, place, _approved_message(answered, approval_id))
 
     async def show_standing(self, request: Request) -> Response:
         principal = (await call_context(self._host, request)).principal
@@ -155,6 +260,13 @@ class ApprovalPages:
         return redirect_with_flash("/approvals/standing", "revoked")
 
 
+def _redirect_to_next(answered: ApprovalJson, place: InboxPlace, message_code: str) -> Response:
+    """Redirect to the next request, with the outcome of this one; to this one if it was the last."""
+    if not place.next:
+        return redirect_with_flash(f"/approvals/{quote(answered['id'])}", message_code)
+    return redirect_with_flash(f"/approvals/{quote(place.next)}?after={quote(answered['id'])}", message_code)
+
+
 def _approved_message(answered: ApprovalJson, approval_id: str) -> str:
     """Return the code of the message for the person who approved a request."""
     if answered["state"] == "pending":
@@ -165,31 +277,3 @@ def _approved_message(answered: ApprovalJson, approval_id: str) -> str:
     return {"once": "approved_once", "session": "approved_session", "always": "approved_lasting"}[
         answered["answers"][-1]["scope"]
     ]
-
-
-def build_edit_form(
-    schema: Mapping[str, Any] | None, params: Any, value: Any, problems: Sequence[Problem] = ()
-) -> FormView | None:
-    """Build a form for editing the parameters; None if only JSON can show all of them.
-
-    A parameter without a control would be lost: approvers must not remove what they never saw.
-
-    Args:
-        schema: The tool's input schema, if known.
-        params: The requested parameters.
-        value: The values in the form: the requested ones, or an edited version.
-        problems: Problems of the edited version.
-    """
-    if schema is None or not isinstance(params, dict):
-        return None
-    shape = build_control(dict(schema))
-    return build_form(shape, value, problems) if _covers_all_params(shape, cast("dict[str, Any]", params)) else None
-
-
-def _covers_all_params(shape: FormControl, params: Mapping[str, Any]) -> bool:
-    if shape.control != "group":
-        return False
-    editable = {
-        name for name, control in shape.fields if control.control in _EDITABLE_CONTROLS and not control.hints.hidden
-    }
-    return all(name in editable for name in (*params, *(name for name, _ in shape.fields)))

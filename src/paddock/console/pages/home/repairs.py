@@ -116,20 +116,21 @@ class RepairPages:
             require_interactive_person(context.principal),
         )
         operates_host = HOST.allows(caller_of(request))
+        list_path = "/inbox" if form.last_text("back") == "inbox" else "/repairs"
         try:
             await self._host.repairs.run_action(
                 tenant, repair_id, form.last_text("action"), person.id, operates_host=operates_host
             )
         except NotFound as not_found:
             if not_found.error_code == "repair.gone":
-                return redirect_with_flash("/repairs", "repair_gone")
+                return redirect_with_flash(list_path, "repair_gone")
             return await self._render(request, failed=(repair_id, not_found), status=409)
         except PaddockError as error:
             return await self._render(request, failed=(repair_id, error), status=409)
         still_there = any(
             open_repair.id == repair_id for open_repair in (await self._host.repairs.list_repairs(tenant)).open
         )
-        return redirect_with_flash("/repairs", "repair_tried" if still_there else "repaired")
+        return redirect_with_flash(list_path, "repair_tried" if still_there else "repaired")
 
     async def ignore(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)

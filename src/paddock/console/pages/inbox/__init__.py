@@ -1,0 +1,1 @@
+"""The inbox: the list, and the answers that are given from it."""

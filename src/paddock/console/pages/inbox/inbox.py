@@ -1,0 +1,243 @@
+"""The inbox page: everything that needs the reader in one live list, answered in place or on its own page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from paddock.console.forms.request_form import read_form
+from paddock.console.page import Page, redirect_with_flash, render_page
+from paddock.console.pages.inbox.answer import AnswerResult, answer_items, answer_message
+from paddock.console.pages.inbox.outcome import OutcomeView, outcome_of
+from paddock.console.templates import KEY_LABELS, HtmlFragment, render_fragment
+from paddock.console.text.inbox_text import (
+    KIND_TEXTS,
+    danger_texts,
+    input_texts,
+    item_sentence,
+    item_tag,
+    other_answerers,
+)
+from paddock.core.call import CallContext
+from paddock.core.errors import NotFound
+from paddock.host.host import Host
+from paddock.host.inbox.inbox import ALL_KINDS
+from paddock.host.inbox.item import InboxItem, InboxKind, InboxPosition
+from paddock.host.inbox.source import InboxQuery
+from paddock.web.request_context import call_context
+from paddock.web.routing.route import HOST
+from paddock.web.security.authenticate import caller_of
+from paddock.web.sse import event_stream
+
+PAGE_ITEMS: Final = 50
+_WITH_OTHERS_ITEMS: Final = 20
+_MIN_UPDATE_INTERVAL_S: Final = 0.5  # between two lists of one page, however much happens
+_REFRESH_S: Final = 30.0  # without a recorded change: a full disk, an expired request
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRow:
+    """One item as the list shows it.
+
+    Attributes:
+        inputs: The exact inputs, each with its name; None if they have to be looked at on its page.
+        choices: The answers that this reader may give from the list.
+        groupable: Whether it may be answered together with others that the same rule asked.
+    """
+
+    item: InboxItem
+    sentence: str
+    tag: str
+    dangers: Sequence[str]
+    others: str
+    inputs: Sequence[tuple[str, str]] | None
+    choices: Sequence[Any]
+    groupable: bool = False
+    opened: bool = False
+
+
+class InboxPages:
+    """The inbox."""
+
+    def __init__(self, host: Host, closing: asyncio.Event) -> None:
+        self._host = host
+        self._closing = closing
+
+    def routes(self) -> list[Page]:
+        return [
+            Page("GET", "/inbox", self.show),
+            Page("GET", "/inbox/live", self.stream),
+            Page("POST", "/inbox/answer", self.answer),
+        ]
+
+    async def show(self, request: Request) -> Response:
+        return await self._render(request)
+
+    async def _render(self, request: Request, results: Sequence[AnswerResult] = (), status: int = 200) -> Response:
+        context = await call_context(self._host, request)
+        values = await self._list_values(request, context)
+        values |= {"results": results, "outcome": await self._last_outcome(request, context)}
+        return render_page(request, "inbox.html", values, status)
+
+    async def stream(self, request: Request) -> Response:
+        return event_stream(self._fragments(request), self._closing)
+
+    async def _fragments(self, request: Request) -> AsyncGenerator[HtmlFragment, None]:
+        """Yield the list whenever it has changed."""
+        context = await call_context(self._host, request)
+        last: HtmlFragment | None = None
+        async with aclosing(self._host.inbox.changes(context.tenant)) as changes:
+            next_change: asyncio.Future[bool] | None = None
+            try:
+                while True:
+                    next_change = next_change or asyncio.ensure_future(_has_next(changes))
+                    await asyncio.wait({next_change}, timeout=_REFRESH_S)
+                    if next_change.done():
+                        if not next_change.result():
+                            return
+                        next_change = None
+                    current = render_fragment("inbox_list.html", await self._list_values(request, context))
+                    if current != last:
+                        last = current
+                        yield current
+                    await asyncio.sleep(_MIN_UPDATE_INTERVAL_S)
+            finally:
+                if next_change is not None:
+                    next_change.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await next_change
+
+    async def answer(self, request: Request) -> Response:
+        """Answer one item or several, each on its own binding; the next one opens after a single answer."""
+        context, form = await call_context(self._host, request), await read_form(request)
+        chosen, answer = form.texts.get("item", []), form.last_text("answer")
+        following = await self._next_item(request, context, chosen[0].partition(" ")[0] if chosen else "")
+        results = await answer_items(self._host, context, chosen, answer)
+        if len(results) == 1 and results[0].error is None:
+            query = {name: request.query_params[name] for name in ("kind",) if name in request.query_params}
+            query |= {"done": results[0].item_id}
+            query |= {"open": following} if following else {}
+            return redirect_with_flash(f"/inbox?{urlencode(query)}", answer_message(results[0]))
+        failed = [result for result in results if result.error is not None]
+        return await self._render(request, results, 409 if failed and len(failed) == len(results) else 200)
+
+    async def _next_item(self, request: Request, context: CallContext, item_id: str) -> str:
+        """Return the id of the item that follows one, from the first again after the last; empty if there is none."""
+        page = await self._host.inbox.page(self._query(request, context))
+        ids = [item.id for item in page.items]
+        if item_id not in ids:
+            return next(iter(ids), "")
+        following = ids[ids.index(item_id) + 1 :] + ids[: ids.index(item_id)]
+        return next(iter(following), "")
+
+    def _query(self, request: Request, context: CallContext) -> InboxQuery:
+        kind, after = _requested_kind(request), request.query_params.get("after")
+        return InboxQuery(
+            context.principal,
+            ALL_KINDS if kind is None else frozenset({kind}),
+            after=InboxPosition.from_cursor(after) if after else None,
+            limit=PAGE_ITEMS,
+        )
+
+    async def _list_values(self, request: Request, context: CallContext) -> dict[str, Any]:
+        inbox, principal, kind = self._host.inbox, context.principal, _requested_kind(request)
+        query = self._query(request, context)
+        page, counts = await inbox.page(query), await inbox.counts(principal)
+        asked = await inbox.page(InboxQuery(principal, ALL_KINDS, with_others=True, limit=_WITH_OTHERS_ITEMS))
+        labels = await self._host.identity.api_keys.labels(principal.tenant)
+        operates_host = HOST.allows(caller_of(request))
+        opened = request.query_params.get("open", "")
+        rows = [
+            build_row(item, principal.id, labels, operates_host=operates_host, opened=opened in (item.id, *item.rules))
+            for item in page.items
+        ]
+        rows = mark_groups(rows)
+        ids = [item.id for item in page.items]
+        return {
+            "rows": rows,
+            "number": ids.index(opened) + 1 if opened in ids and query.after is None else 0,
+            "counts": counts,
+            "shown": counts.total if kind is None else counts.by_kind[kind],
+            "kind": kind,
+            "kinds": [(one, KIND_TEXTS[one], counts.by_kind[one]) for one in InboxKind if counts.by_kind[one]],
+            "groups": sorted(_common_rules(rows).items()),
+            "with_others": [build_row(item, principal.id, labels, operates_host=operates_host) for item in asked.items],
+            "next": page.next.to_cursor() if page.next else None,
+            "query": urlencode(
+                {name: value for name, value in request.query_params.items() if name in ("kind", "after")}
+            ),
+            "unavailable": [(KIND_TEXTS[one], error) for one, error in sorted(page.unavailable.items())],
+            KEY_LABELS: labels,
+        }
+
+    async def _last_outcome(self, request: Request, context: CallContext) -> OutcomeView | None:
+        """Return the outcome of the request that was answered last."""
+        answered = request.query_params.get("done", "")
+        if not answered.startswith("apr_"):
+            return None
+        try:
+            approval = await self._host.approvals.find(context.tenant, answered, to=context.principal)
+        except NotFound:
+            return None
+        return outcome_of(self._host, approval, context)
+
+
+async def _has_next(changes: AsyncGenerator[None, None]) -> bool:
+    """Wait for the next change; False if there are no more."""
+    async for _ in changes:
+        return True
+    return False
+
+
+def _requested_kind(request: Request) -> InboxKind | None:
+    """Return the kind that the list is filtered by; None for all, and for one that does not exist."""
+    text = request.query_params.get("kind", "")
+    return next((kind for kind in InboxKind if kind.value == text), None)
+
+
+def build_row(
+    item: InboxItem, me: str, labels: Mapping[str, str], *, operates_host: bool, opened: bool = False
+) -> InboxRow:
+    """Return an item as the list shows it. Pure."""
+    return InboxRow(
+        item,
+        item_sentence(item, labels),
+        item_tag(item),
+        danger_texts(item.effects),
+        other_answerers(item.answerable_by, me),
+        None if item.inputs is None else input_texts(item.inputs),
+        tuple(choice for choice in item.choices if operates_host or not choice.host_only),
+        opened=opened,
+    )
+
+
+def mark_groups(rows: Sequence[InboxRow]) -> list[InboxRow]:
+    """Mark the rows that may be answered together: the same rule asked for at least two of them. Pure."""
+    rules = _common_rules(rows)
+    return [
+        InboxRow(
+            *(row.item, row.sentence, row.tag, row.dangers, row.others, row.inputs, row.choices),
+            groupable=bool(row.choices) and not rules.keys().isdisjoint(row.item.rules),
+            opened=row.opened,
+        )
+        for row in rows
+    ]
+
+
+def _common_rules(rows: Sequence[InboxRow]) -> dict[str, int]:
+    """Return the rules that asked for at least two items which can be answered from the list, with how many."""
+    counted = Counter(rule for row in rows if row.choices for rule in set(row.item.rules))
+    return {rule: number for rule, number in counted.items() if number > 1}
+
+
+def list_redirect(kind: InboxKind) -> Response:
+    """Redirect to the list of one kind."""
+    return RedirectResponse(f"/inbox?kind={kind}", 303)

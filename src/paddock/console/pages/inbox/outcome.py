@@ -1,0 +1,82 @@
+"""The outcome of an answered request: the state of its call, shown live where the answer was given."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from paddock.console.templates import HtmlFragment, StreamEnd, render_fragment
+from paddock.console.text.call_text import ResultPreview, call_status_text, preview_result
+from paddock.core.call import OPERATOR, CallContext
+from paddock.core.errors import NotFound
+from paddock.gate.calls.handle import CallHandle
+from paddock.host.calls.approvals import ApprovalJson
+from paddock.host.host import Host
+from paddock.web.request_context import is_owner
+
+_ENDED = frozenset({"succeeded", "failed", "in_doubt", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeView:
+    """What became of an answered request.
+
+    Attributes:
+        words: The state of its call.
+        status: The same, for its color; empty if nothing is known but the request's own state.
+        result: A preview of the result, if the reader may see it.
+        visible: Whether the reader may open the call.
+    """
+
+    approval: ApprovalJson
+    words: str
+    status: str
+    result: ResultPreview | None
+    visible: bool
+
+    @property
+    def over(self) -> bool:
+        return self.status in _ENDED or self.approval["state"] not in ("pending", "approved", "consumed")
+
+
+def outcome_of(host: Host, approval: ApprovalJson, context: CallContext) -> OutcomeView:
+    """Return the outcome of a request, as far as this reader may see it."""
+    call = find_call(host, approval["call_id"], context)
+    operates = OPERATOR in context.principal.roles
+    visible = operates or (call is not None and is_owner(context.principal, call.context.principal))
+    if call is None or approval["state"] not in ("approved", "consumed"):
+        return OutcomeView(approval, "", "", None, visible)
+    summary = call.to_json()
+    words = call_status_text(summary["status"], summary.get("error", {}).get("code", ""))
+    result = preview_result(summary["result"]) if visible and "result" in summary else None
+    return OutcomeView(approval, words, summary["status"], result, visible)
+
+
+def find_call(host: Host, call_id: str, context: CallContext) -> CallHandle | None:
+    """Return a call that this daemon made; None if it was made before its start."""
+    try:
+        return host.calls.registry.find(call_id, context.tenant)
+    except NotFound:
+        return None
+
+
+async def outcome_fragments(
+    host: Host, approval_id: str, context: CallContext
+) -> AsyncGenerator[HtmlFragment | StreamEnd, None]:
+    """Yield the outcome of a request whenever it changes, until its call has ended."""
+    last: HtmlFragment | None = None
+    revision = -1
+    while True:
+        approval = await host.approvals.find(context.tenant, approval_id, to=context.principal)
+        call = find_call(host, approval["call_id"], context)
+        if call is not None:
+            revision = await call.wait_changed(revision)
+            approval = await host.approvals.find(context.tenant, approval_id, to=context.principal)
+        outcome = outcome_of(host, approval, context)
+        current = render_fragment("approval_outcome.html", {"outcome": outcome})
+        if current != last:
+            last = current
+            yield current
+        if call is None or outcome.over:
+            yield StreamEnd()
+            return

@@ -1,0 +1,67 @@
+"""Inbox items in words: who wants what, what makes it dangerous, and who else may answer. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from paddock.console.text.principal_text import capitalize_first, principal_name, requester_name
+from paddock.host.inbox.item import InboxItem, InboxKind
+from paddock.manifest.effects import LEAVING_EFFECTS, Effect, Risk, parse_effect, risk_of_effects
+
+KIND_TEXTS: Final[Mapping[InboxKind, str]] = {
+    InboxKind.APPROVAL: "Approvals",
+    InboxKind.CONSENT: "Consents",
+    InboxKind.UNKNOWN_OUTCOME: "Unknown outcomes",
+    InboxKind.DEFINITION: "Changed tools",
+    InboxKind.REPAIR: "Repairs",
+}
+_TAGS: Final[Mapping[InboxKind, str]] = {
+    InboxKind.APPROVAL: "Approval",
+    InboxKind.CONSENT: "Consent",
+    InboxKind.UNKNOWN_OUTCOME: "Outcome unknown",
+    InboxKind.DEFINITION: "Blocked: tool definition changed",
+    InboxKind.REPAIR: "Repair",
+}
+
+
+def item_tag(item: InboxItem) -> str:
+    """Return what is asked for, in a word or two."""
+    return _TAGS[item.kind]
+
+
+def item_sentence(item: InboxItem, labels: Mapping[str, str]) -> str:
+    """Return who wants what, with names."""
+    if item.kind not in (InboxKind.APPROVAL, InboxKind.CONSENT):
+        return item.title
+    asker = requester_name({"requester": item.requester, "for_person": item.for_person}, labels)
+    wish = "to use your data in" if item.kind is InboxKind.CONSENT else "to run"
+    return f"{capitalize_first(asker)} wants {wish} {item.callable} of {item.plugin}"
+
+
+def other_answerers(answerable_by: Iterable[str], me: str) -> str:
+    """Return who may answer besides the reader; empty if nobody else is named."""
+    return ", ".join(principal_name(who) for who in answerable_by if who != me)
+
+
+def danger_texts(effects: Iterable[str]) -> list[str]:
+    """Return what makes a call dangerous, the worst first; empty if nothing does."""
+    known = {parse_effect(effect) for effect in effects}
+    texts: list[str] = []
+    if not known.isdisjoint(LEAVING_EFFECTS):
+        texts.append("Leaves this machine")
+    if risk_of_effects(effects) is Risk.DANGER:
+        texts.append("Cannot be undone")
+    if Effect.UNKNOWN in known:
+        texts.append("Does not declare what it changes")
+    return texts
+
+
+def input_texts(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return inputs as names with their exact values: texts as they are, everything else as JSON."""
+    return [(name, value if isinstance(value, str) else _as_json(value)) for name, value in inputs.items()]
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -1,0 +1,58 @@
+"""The difference between the inputs that were asked for and an edited version, input by input. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+_MAX_COMPARED_LINES: Final = 2_000  # comparing more takes too long; such a text is shown before and after as a whole
+LineChange: TypeAlias = Literal["same", "removed", "added"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputDifference:
+    """One changed input: its lines, each the same, removed or added."""
+
+    name: str
+    lines: tuple[tuple[LineChange, str], ...]
+
+
+def compare_inputs(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[InputDifference]:
+    """Return the inputs that differ, in their order; an input that is missing on one side has lines on the other."""
+    return [
+        InputDifference(name, _compare_lines(_lines(before, name), _lines(after, name)))
+        for name in dict.fromkeys((*before, *after))
+        if as_json(before.get(name)) != as_json(after.get(name)) or (name in before) != (name in after)
+    ]
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON text, equal exactly where the values are: 1, 1.0 and true are three values."""
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _lines(inputs: Mapping[str, Any], name: str) -> list[str]:
+    if name not in inputs:
+        return []
+    value = inputs[name]
+    return (value if isinstance(value, str) else as_json(value)).split("\n")
+
+
+def _compare_lines(before: list[str], after: list[str]) -> tuple[tuple[LineChange, str], ...]:
+    if len(before) + len(after) > _MAX_COMPARED_LINES:
+        return (*_marked("removed", before), *_marked("added", after))
+    changes: list[tuple[LineChange, str]] = []
+    for operation, b_start, b_end, a_start, a_end in difflib.SequenceMatcher(None, before, after, False).get_opcodes():
+        if operation == "equal":
+            changes += _marked("same", before[b_start:b_end])
+        else:
+            changes += _marked("removed", before[b_start:b_end])
+            changes += _marked("added", after[a_start:a_end])
+    return tuple(changes)
+
+
+def _marked(change: LineChange, lines: list[str]) -> list[tuple[LineChange, str]]:
+    return [(change, line) for line in lines]

@@ -1,0 +1,210 @@
+"""People at their inbox, with a real browser: requests are read, edited and answered, by mouse, keys and phone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from fixtures.commands import Paddock
+from fixtures.daemons import Daemon, daemon, eventually
+from fixtures.mail import mail
+from fixtures.people import key_of
+from fixtures.visitors import needs_a_browser, visiting
+
+pytestmark = needs_a_browser
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """A host on which Ann asks with a key, and its operator answers."""
+
+    served: Daemon
+    key: str
+
+    def asked(self, to: str) -> str:
+        """A request of Ann's, by its id."""
+        made = self.served.ask_tcp("POST", "/plugins/mail/call/send", {"to": to}, authorization=f"Bearer {self.key}")
+        assert made.status == 202, made.body
+        return made.body["approval"]["approval"]
+
+    def request(self, approval: str) -> Any:
+        return self.served.ask("GET", f"/approvals/{approval}").body
+
+    def answered(self, approval: str, state: str = "consumed") -> None:
+        eventually(lambda: self.request(approval)["state"] == state, f"{approval} is not {state}")
+
+    def deny_all(self) -> None:
+        for item in self.served.ask("GET", "/inbox?kind=approval").body["items"]:
+            self.served.ask("POST", f"/approvals/{item['id']}/deny", {})
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Generator[Office, None, None]:
+    folder = tmp_path_factory.mktemp("office")
+    paddock = Paddock(folder / "home")
+    paddock.quickly("plugin", "install", mail(folder / "mail"), "--yes")
+    paddock.quickly("plugin", "enable", "mail", "--no-start")
+    paddock.quickly("user", "add", "ann")
+    key = key_of(paddock, "ann", "--label", "Robin's assistant")
+    with daemon(paddock) as started:
+        yield Office(started, key)
+
+
+def opened(page: Page) -> Any:
+    return page.locator("details[id^=row-][open]")
+
+
+@pytest.mark.req("B-18", "inbox")
+def test_an_edited_request_is_answered_after_its_difference_was_shown_and_its_result_seen(
+    browser: Browser, office: Office
+) -> None:
+    first = office.asked("bob\u200b")
+    with visiting(browser, office.served, "operator") as page:
+        page.goto("/inbox")
+        row = page.locator(f"#item-{first}")
+        expect(row).to_contain_text("Robin's assistant")
+        expect(row).to_contain_text("Leaves this machine")
+        row.locator("summary").click()
+        expect(row).to_contain_text("U+200B")  # the exact input, with what does not show
+        row.get_by_role("link", name="Open").click()
+
+        expect(page.get_by_role("heading", level=1)).to_contain_text("wants to run send")
+        expect(page.locator(".danger-banner")).to_have_text(re.compile("Leaves this machine · Cannot be undone"))
+        page.locator("summary", has_text="Edit").click()
+        page.get_by_label("To").fill("bob and eve")
+        page.get_by_role("button", name="Approve").click()
+        expect(page.locator("del")).to_contain_text("U+200B")  # nothing was approved yet
+        expect(page.locator("ins")).to_contain_text("bob and eve")
+        assert office.request(first)["state"] == "pending"
+        page.get_by_role("button", name="Approve the edited version").click()
+
+        expect(page.get_by_role("status")).to_have_text("Approved.")
+        expect(page.locator("#outcome")).to_contain_text("It worked")  # without loading the page again
+        expect(page.locator("#outcome")).to_contain_text("bob and eve")
+        expect(page.locator("del")).to_contain_text("bob")  # afterwards the record shows who edited what
+        expect(page.get_by_text("Edited before it was approved")).to_be_visible()
+        expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+        page.get_by_role("link", name="See its result").click()
+        expect(page.get_by_text("It worked").first).to_be_visible()
+    office.answered(first, "voided")
+
+
+@pytest.mark.req("B-18", "inbox")
+def test_three_are_answered_in_a_row_by_keyboard_alone(browser: Browser, office: Office) -> None:
+    first, second, third = (office.asked(name) for name in ("bob", "eve", "zoe"))
+    with visiting(browser, office.served, "operator") as page:
+        page.goto("/inbox?kind=approval")
+        page.keyboard.press("j")
+        page.keyboard.press("a")  # opens the row: an answer counts for what is on screen
+        expect(opened(page)).to_contain_text("bob")
+        assert office.request(first)["state"] == "pending"
+        page.keyboard.press("a")
+        expect(page.get_by_text("1 of 2")).to_be_visible()  # the next one has opened by itself
+        expect(opened(page)).to_contain_text("eve")
+        page.keyboard.press("d")
+        expect(page.get_by_text("1 of 1")).to_be_visible()
+        expect(opened(page)).to_contain_text("zoe")
+        page.keyboard.press("a")
+        expect(page.get_by_text("Nothing needs you")).to_be_visible()
+    office.answered(first)
+    office.answered(second, "denied")
+    office.answered(third)
+
+
+@pytest.mark.req("B-18", "inbox")
+def test_several_of_one_rule_are_answered_together_and_a_failure_hides_none(browser: Browser, office: Office) -> None:
+    first, second, third = (office.asked(name) for name in ("bob", "eve", "zoe"))
+    with visiting(browser, office.served, "operator") as page, visiting(browser, office.served, "operator") as other:
+        page.goto("/inbox?kind=approval")
+        other.goto("/inbox?kind=approval")
+        page.get_by_role("link", name="open them").click()
+        expect(opened(page)).to_have_count(3)
+        expect(page.get_by_role("button", name="Approve ticked")).to_be_hidden()
+        for approval in (first, second):
+            page.locator(f"#item-{approval}").get_by_role("checkbox").check()
+        # One of them is answered meanwhile, as it was on the screen of this page; its row leaves every page at once.
+        expect(other.locator(f"#item-{second}")).to_have_count(1)
+        office.served.ask("POST", f"/approvals/{second}/deny", {})
+        expect(other.locator(f"#item-{second}")).to_have_count(0)
+        expect(page.locator(f"#item-{second}")).to_have_count(0)
+        base = page.url.partition("/inbox")[0]
+        items = [f"{one} {office.request(one)['binding']}" for one in (first, second)]
+        body = "&".join(f"item={item.replace(' ', '+')}" for item in items) + "&answer=approve"
+        answer = page.request.post(
+            "/inbox/answer", data=body, headers={"origin": base, "content-type": "application/x-www-form-urlencoded"}
+        )
+        assert answer.status == 200 and "1 request approved" in answer.text() and "was not answered" in answer.text()
+        office.answered(first)
+
+        page.locator(f"#item-{third}").get_by_role("checkbox").check()
+        page.get_by_role("button", name="Approve ticked").click()
+        expect(page.get_by_text("Nothing needs you")).to_be_visible()
+    office.answered(third)
+
+
+@pytest.mark.req("B-18", "inbox")
+def test_a_phone_shows_the_answers_without_scrolling_sideways_and_long_inputs_have_to_be_opened(
+    browser: Browser, office: Office
+) -> None:
+    long, short = office.asked("hay " * 800), office.asked("oats")
+    phone = {"viewport": {"width": 390, "height": 800}, "has_touch": True}
+    with visiting(browser, office.served, "operator", **phone) as page:
+        page.goto("/inbox?kind=approval")
+        page.locator(f"#item-{long} summary").click()
+        row = page.locator(f"#item-{long}")
+        expect(row).to_contain_text("too long for a list")
+        expect(row.get_by_role("button", name="Approve")).to_have_count(0)
+        row.get_by_role("link", name="Open").click()
+        approve = page.get_by_role("button", name="Approve")
+        expect(approve).to_be_in_viewport()  # it sticks to the lower edge
+        expect(page.get_by_text("1 of 2")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.get_by_text("Comment…").click()
+        page.get_by_label("Comment").press("Enter")  # which answers nothing
+        assert office.request(long)["state"] == "pending"
+        page.get_by_role("button", name="Deny").click()
+
+        expect(page.get_by_text("1 of 1")).to_be_visible()  # the next one, with what became of the last
+        expect(page.locator("#previous")).to_contain_text("denied")
+        expect(page.locator("dl.inputs")).to_contain_text("oats")
+        page.get_by_role("button", name="Approve").click()
+        expect(page.locator("#outcome")).to_contain_text("It worked")
+    office.answered(short)
+    office.answered(long, "denied")
+
+
+@pytest.mark.req("B-18", "inbox")
+def test_without_scripts_everything_is_answered_too(browser: Browser, office: Office) -> None:
+    first = office.asked("bob")
+    with visiting(browser, office.served, "operator", java_script_enabled=False) as page:
+        page.goto(f"/inbox?open={first}")
+        page.get_by_role("button", name="Approve").click()
+        expect(page.get_by_text("Approved.")).to_be_visible()
+    office.answered(first)
+
+
+@pytest.mark.req("B-18", "inbox")
+def test_a_changed_field_never_approves_what_was_asked_for(browser: Browser, office: Office) -> None:
+    first = office.asked("bob")
+    with visiting(browser, office.served, "operator") as page:
+        page.goto(f"/approvals/{first}")
+        base = page.url.partition("/approvals")[0]
+
+        def sent(**fields: str) -> Any:
+            return page.request.post(f"/approvals/{first}", form=fields, headers={"origin": base})
+
+        answer = sent(**{"_fields": "1", "/to": "eve", "answer": "yes"})
+        assert "Review your edits" in answer.text() and office.request(first)["state"] == "pending"
+        answer = sent(_json='{"to": "eve"}', reviewed="sha256:another", answer="yes")
+        assert "Review your edits" in answer.text() and office.request(first)["state"] == "pending"
+        answer = sent(_json='{"to": 1}', answer="yes")
+        assert answer.status == 422 and office.request(first)["state"] == "pending"
+        answer = sent(**{"_fields": "1", "/to": "bob", "answer": "yes"})
+        assert answer.ok
+    office.answered(first)
+    assert office.request(first)["replaced_by"] is None
