@@ -55,6 +55,11 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Generator[Office, None, 
         yield Office(started, key)
 
 
+@pytest.fixture(autouse=True)
+def empty(office: Office) -> None:
+    office.deny_all()
+
+
 def opened(page: Page) -> Any:
     return page.locator("details[id^=row-][open]")
 
@@ -71,7 +76,7 @@ def test_an_edited_request_is_answered_after_its_difference_was_shown_and_its_re
         expect(row).to_contain_text("Leaves this machine")
         row.locator("summary").click()
         expect(row).to_contain_text("U+200B")  # the exact input, with what does not show
-        row.get_by_role("link", name="Open").click()
+        row.get_by_role("button", name="Open").click()
 
         expect(page.get_by_role("heading", level=1)).to_contain_text("wants to run send")
         expect(page.locator(".danger-banner")).to_have_text(re.compile("Leaves this machine · Cannot be undone"))
@@ -159,7 +164,7 @@ def test_a_phone_shows_the_answers_without_scrolling_sideways_and_long_inputs_ha
         row = page.locator(f"#item-{long}")
         expect(row).to_contain_text("too long for a list")
         expect(row.get_by_role("button", name="Approve")).to_have_count(0)
-        row.get_by_role("link", name="Open").click()
+        row.get_by_role("button", name="Open").click()
         approve = page.get_by_role("button", name="Approve")
         expect(approve).to_be_in_viewport()  # it sticks to the lower edge
         expect(page.get_by_text("1 of 2")).to_be_visible()
@@ -170,7 +175,7 @@ def test_a_phone_shows_the_answers_without_scrolling_sideways_and_long_inputs_ha
         page.get_by_role("button", name="Deny").click()
 
         expect(page.get_by_text("1 of 1")).to_be_visible()  # the next one, with what became of the last
-        expect(page.locator("#previous")).to_contain_text("denied")
+        expect(page.locator("#previous")).to_contain_text("Denied")
         expect(page.locator("dl.inputs")).to_contain_text("oats")
         page.get_by_role("button", name="Approve").click()
         expect(page.locator("#outcome")).to_contain_text("It worked")

@@ -172,7 +172,7 @@ class InboxPages:
             "with_others": [build_row(item, principal.id, labels, operates_host=operates_host) for item in asked.items],
             "next": page.next.to_cursor() if page.next else None,
             "query": urlencode(
-                {name: value for name, value in request.query_params.items() if name in ("kind", "after")}
+                {name: value for name, value in request.query_params.items() if name in ("kind", "after", "open")}
             ),
             "unavailable": [(KIND_TEXTS[one], error) for one, error in sorted(page.unavailable.items())],
             KEY_LABELS: labels,
