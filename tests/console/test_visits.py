@@ -191,20 +191,22 @@ def test_somebody_reads_all_of_a_request_changes_it_and_says_yes(browser: Browse
         page.get_by_label("Text").fill("oats\u200b and \u202eyah")
         page.get_by_role("button", name="Run it").click()
         page.get_by_text("Open the request").click()
-        params = page.get_by_label("The parameters")
+        params = page.locator("dl.inputs")
         expect(params).to_contain_text("U+200B")
         expect(params).to_contain_text("U+202E")
 
         expect(page.get_by_label("Text")).to_be_hidden()  # nobody changes what is not going to be approved
-        page.get_by_label("Change it first").check()
+        page.locator("summary", has_text="Edit").click()
         page.get_by_label("Text").fill("oats and hay")
+        page.get_by_text("Comment…").click()
         page.get_by_label("Comment").press("Enter")  # which answers nothing
         expect(page.get_by_label("Text")).to_have_value("oats and hay")
         page.get_by_role("button", name="Approve").click()
+        page.get_by_role("button", name="Approve the edited version").click()
         expect(page.get_by_role("status")).to_have_text("Approved.")
-        expect(page.get_by_label("The parameters")).to_contain_text("oats and hay")  # the one that took its place
+        expect(page.locator("dl.inputs")).to_contain_text("oats and hay")  # the one that took its place
 
-        page.get_by_role("link", name="Follow the call").click()
+        page.get_by_role("link", name=re.compile("See its result|Follow the call")).click()
         expect(page.get_by_text(re.compile("Succeeded|was changed")).first).to_be_visible()
 
 
