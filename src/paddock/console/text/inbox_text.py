@@ -41,7 +41,7 @@ def item_sentence(item: InboxItem, labels: Mapping[str, str]) -> str:
 
 
 def other_answerers(answerable_by: Iterable[str], me: str) -> str:
-    """Return who may answer besides the reader; empty if nobody else is named."""
+    """Return who may answer besides the reader; empty if no one else is named."""
     return ", ".join(principal_name(who) for who in answerable_by if who != me)
 
 

@@ -127,7 +127,7 @@ class InboxService:
         return item
 
     async def changes(self, tenant: Tenant) -> AsyncGenerator[None, None]:
-        """Yield at once, and then whenever the inbox of anybody in a tenant may have changed."""
+        """Yield at once, and then whenever an inbox of the tenant may have changed."""
         after = await self._live_events.last_seq(tenant)
         yield
         async with aclosing(self._live_events.follow(tenant, EventView(CHANGES), after)) as events:
