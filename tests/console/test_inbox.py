@@ -200,7 +200,7 @@ def test_a_changed_field_never_approves_what_was_asked_for(browser: Browser, off
         page.goto(f"/approvals/{first}")
         base = page.url.partition("/approvals")[0]
 
-        def sent(**fields: str) -> Any:
+        def sent(**fields: Any) -> Any:
             return page.request.post(f"/approvals/{first}", form=fields, headers={"origin": base})
 
         answer = sent(**{"_fields": "1", "/to": "eve", "answer": "yes"})
