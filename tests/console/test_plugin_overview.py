@@ -163,7 +163,7 @@ def test_a_plugin_shows_its_tools_its_reach_and_its_calls_under_one_header(brows
             page.get_by_role("navigation", name="Pages of mixed").get_by_role("link", name=tab).click()
             expect(page.get_by_role("heading", level=1)).to_contain_text("mixed 1.0.0")
             expect(page.locator(".plugin-marks")).to_contain_text("Unsigned. Dangerous: write:fs:")
-        expect(page.get_by_role("row").nth(1)).to_contain_text("It worked")
+        expect(page.get_by_role("row").nth(1)).to_contain_text("Succeeded")
         page.get_by_role("button", name="Run tool").press("Enter")
         page.locator(".drop").get_by_role("link", name="go", exact=True).press("Enter")
         expect(page.get_by_role("button", name="Run it")).to_be_visible()

@@ -182,7 +182,7 @@ def test_a_call_is_watched_until_it_ends_and_can_be_cancelled(browser: Browser, 
 
         page.get_by_role("button", name="Cancel").click()
 
-        expect(page.get_by_text("It was cancelled")).to_be_visible()
+        expect(page.locator("#call-head").get_by_text("Cancelled")).to_be_visible()
 
 
 def test_somebody_reads_all_of_a_request_changes_it_and_says_yes(browser: Browser, served: Daemon) -> None:

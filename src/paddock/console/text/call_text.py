@@ -11,23 +11,6 @@ from typing import Any, Final, cast
 _MAX_TEXT_CHARS: Final = 4_000  # of a text that is shown in full
 _MAX_EVENT_CHARS: Final = 400
 _MAX_ROWS: Final = 24
-_STATUS_TEXTS: Final = {
-    "succeeded": "It worked",
-    "running": "Running",
-    "in_progress": "Still at work elsewhere",
-    "pending_approval": "Waiting for approval",
-    "failed": "It failed",
-    "in_doubt": "Outcome unknown",
-    "cancelled": "It was cancelled",
-}
-_REJECTED_TEXTS: Final = {
-    "policy_denied": "It was denied",
-    "approval.denied": "A person denied it",
-    "invalid_params": "Its parameters were wrong",
-    "tool.quarantined": "Blocked: tool definition changed",
-}
-
-
 _OUTCOME_TEXTS: Final = {
     "succeeded": "Succeeded",
     "running": "Running",
@@ -91,9 +74,7 @@ class ResultPreview:
 
 def call_status_text(status: str, code: str = "") -> str:
     """Describe the status of a call; an error `code` may mean that it was never made."""
-    if status == "failed" and code in _REJECTED_TEXTS:
-        return _REJECTED_TEXTS[code]
-    return _STATUS_TEXTS.get(status, status.replace("_", " ").capitalize())
+    return "Denied" if status == "failed" and code == "policy_denied" else outcome_text(status, code)
 
 
 def outcome_text(outcome: str, code: str | None = "") -> str:

@@ -48,7 +48,7 @@ _STATUS_OF_OUTCOME: Final[Mapping[str, CallStatus]] = {
 }
 _NO_ANSWER: Final = {
     "denied": ("approval.denied", "a person denied it"),
-    "expired": ("approval.expired", "nobody answered the request in time"),
+    "expired": ("approval.expired", "the request was not answered in time"),
     "voided": ("approval.voided", "what the request was about has changed"),
     "withdrawn": ("approval.withdrawn", "the request was withdrawn"),
 }
