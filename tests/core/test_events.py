@@ -71,8 +71,8 @@ plugin.asked plugin.audited plugin.fetched policy.changed secret.set secret.remo
 policy.edited queue.given_up plugin.flagged webhook.added webhook.changed webhook.removed webhook.gave_up
 identity.linked sign_in.refused repair.ignored repair.unignored"""
 MORE = {
-    "plugin.installed": "digest capabilities",
-    "plugin.upgraded": "digest capabilities",
+    "plugin.installed": "digest capabilities accepted_dangers",
+    "plugin.upgraded": "digest capabilities accepted_dangers",
 }
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 

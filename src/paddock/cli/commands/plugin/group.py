@@ -22,7 +22,7 @@ app = LazyGroup(
         "try": LazyCommand(f"{_HERE}.trial:try_plugin"),
         "upgrade": LazyCommand(f"{_HERE}.install:upgrade"),
         "rollback": LazyCommand(f"{_HERE}.install:rollback"),
-        "remove": LazyCommand(f"{_HERE}.remove:remove"),
+        "remove": LazyCommand(f"{_HERE}.install:remove"),
         "list": LazyCommand(f"{_HERE}.show:list_"),
         "show": LazyCommand(f"{_HERE}.show:show"),
         "logs": LazyCommand(f"{_HERE}.logs:logs"),
