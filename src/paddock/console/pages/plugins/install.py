@@ -33,7 +33,6 @@ from paddock.web.routing.body_parsers import parse_grants
 from paddock.web.routing.route import HOST, path_param
 from paddock.web.sse import FINAL_EVENT_TIMEOUT_S, Encodable, event_stream
 
-NAVIGATION_PATH: Final = "/plugins"  # navigation entry of these pages
 _INSTALL_WAIT_S: Final = 5.0  # most packages are installed by then, without a progress page
 _FETCH_WAIT_S: Final = 0.7  # most local packages are fetched by then
 
@@ -80,7 +79,7 @@ class InstallPages:
         status: int = 200,
     ) -> Response:
         values: dict[str, Any] = {"typed": typed, "problems": problems or {}, "under_way": self._installs.active_jobs()}
-        values |= {"here": NAVIGATION_PATH, "recorded": ""}
+        values |= {"recorded": ""}
         name = request.path_params.get("name")
         if name is None:
             installed = {item["name"] for item in await self._host.plugins.inventory.list_all()}
@@ -187,7 +186,7 @@ class InstallPages:
 def _render_job(
     request: Request, job: InstallJob, grants: tuple[str, ...] = (), missing: str = "", status: int = 200
 ) -> Response:
-    values = {**install_values(job), "given": grants, "missing": missing, "here": NAVIGATION_PATH}
+    values = {**install_values(job), "given": grants, "missing": missing}
     return render_page(request, "installation.html", values, status)
 
 

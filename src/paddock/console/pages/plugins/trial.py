@@ -28,7 +28,6 @@ from paddock.web.routing.body_parsers import parse_own_grants
 from paddock.web.routing.route import HOST, path_param
 from paddock.web.sse import FINAL_EVENT_TIMEOUT_S, Encodable, event_stream
 
-NAVIGATION_PATH: Final = "/plugins"
 _TRIAL_WAIT_S: Final = 1.0  # some plugins answer by then, without a progress page
 
 
@@ -99,7 +98,6 @@ class TrialPages:
             **trial_values(plugin, job),
             "header": await load_header(self._host, request),
             "busy": busy,
-            "here": NAVIGATION_PATH,
         }
         return render_page(request, "trial.html", values, status)
 
