@@ -202,6 +202,7 @@ def test_a_yes_is_void_where_the_ledger_is_broken_by_then_and_its_call_is_never_
     assert "the ledger of default is not what was recorded" in shown()["ended_why"]
     change(paddock, "UPDATE ledger SET plugin = 'mail' WHERE seq = 1")
     with daemon(paddock) as running:
-        assert running.ask("GET", f"/calls/{shown()['call_id']}").status == 404
+        ended = running.ask("GET", f"/calls/{shown()['call_id']}").body
+        assert (ended["status"], ended["error"]["code"]) == ("failed", "approval.voided")
     assert paddock.quickly("ledger", "verify", "--json").json["verdict"] == "sound"
     assert not sent.exists(), "nor is it made once the ledger is whole again"

@@ -220,7 +220,7 @@ def test_what_a_plugin_was_still_at_work_on_is_in_doubt_once_it_is_gone_and_nobo
     assert (gone.state, gone.payload, gone.recovery) == (EffectState.IN_DOUBT, None, "none")
     assert kinds <= {EFFECT_RETENTION_JOB}
     assert doubt["call_id"] == gone.call == made
-    assert said.status == 404, "no host follows it"
+    assert said.body["status"] == "in_doubt", "no host follows it"
     told = [one["type"] for one in works.told() if one["call"] == made]
     assert told == ["call.started", "effect.in_progress", "effect.in_doubt"]
     assert not [line for line in running.log if "KeyError" in line or "internal" in line]
