@@ -152,7 +152,8 @@ def test_whoever_is_not_signed_in_is_told_how_to_be(browser: Browser, served: Da
 @pytest.mark.req("S-37", "form from the schema")
 def test_a_newcomer_enables_a_plugin_runs_a_tool_and_finds_it_in_the_ledger(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator") as page:
-        page.get_by_role("link", name="parrot").first.click()
+        page.get_by_role("link", name="Plugins", exact=True).click()
+        page.get_by_role("link", name="parrot", exact=True).first.click()
         expect(page.get_by_text("What it may reach")).to_be_visible()
         page.get_by_role("button", name="Enable").click()
         expect(page.get_by_role("status")).to_have_text("It is enabled.")
