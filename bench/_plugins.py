@@ -74,7 +74,7 @@ def count_events() -> Counted:
 class Quiet:
     """Nobody follows what the plugins say."""
 
-    def on_log_line(self, key: InstanceKey, line: str) -> None:
+    def on_log_line(self, key: InstanceKey, line: str, request: str | None) -> None:
         pass
 
     def on_notification(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:

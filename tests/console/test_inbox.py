@@ -89,14 +89,22 @@ def test_an_edited_request_is_answered_after_its_difference_was_shown_and_its_re
         page.get_by_role("button", name="Approve the edited version").click()
 
         expect(page.get_by_role("status")).to_have_text("Approved.")
-        expect(page.locator("#outcome")).to_contain_text("It worked")  # without loading the page again
+        expect(page.locator("#outcome")).to_contain_text("Succeeded")  # without loading the page again
         expect(page.locator("#outcome")).to_contain_text("bob and eve")
         expect(page.locator("del")).to_contain_text("bob")  # afterwards the record shows who edited what
         expect(page.get_by_text("Edited before it was approved")).to_be_visible()
         expect(page.get_by_role("button", name="Approve")).to_have_count(0)
         page.get_by_role("link", name="See its result").click()
-        expect(page.get_by_text("It worked").first).to_be_visible()
+        expect(page.get_by_text("Succeeded").first).to_be_visible()
     office.answered(first, "voided")
+
+
+def test_a_person_who_may_not_answer_reads_the_reason_instead_of_buttons(browser: Browser, office: Office) -> None:
+    first = office.asked("bob")
+    with visiting(browser, office.served, "ann") as page:
+        page.goto(f"/approvals/{first}")
+        expect(page.get_by_role("note")).to_contain_text("You cannot answer this request")
+        expect(page.get_by_role("button", name="Approve")).to_have_count(0)
 
 
 @pytest.mark.req("B-18", "inbox")
@@ -178,7 +186,7 @@ def test_a_phone_shows_the_answers_without_scrolling_sideways_and_long_inputs_ha
         expect(page.locator("#previous")).to_contain_text("Denied")
         expect(page.locator("dl.inputs")).to_contain_text("oats")
         page.get_by_role("button", name="Approve").click()
-        expect(page.locator("#outcome")).to_contain_text("It worked")
+        expect(page.locator("#outcome")).to_contain_text("Succeeded")
     office.answered(short)
     office.answered(long, "denied")
 

@@ -19,6 +19,7 @@ from paddock.approvals.service import Approvals
 from paddock.approvals.standing_approval import StandingApproval
 from paddock.approvals.store import request_not_found
 from paddock.core.call import OPERATOR, Principal
+from paddock.core.errors import Conflict, Denied, PaddockError
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.resume import PendingCallResumer
@@ -256,6 +257,15 @@ class ApprovalService:
 
     def _standing_to_json(self, standing: StandingApproval) -> StandingApprovalJson:
         return standing_to_json(standing, outdated=self._resumer.is_outdated(standing))
+
+    async def refusal(self, approval_id: str, principal: Principal) -> PaddockError | None:
+        """Return the reason why an answer of this principal would not count; None if it would."""
+        approval = await self._approvals.find(principal.tenant, approval_id)
+        try:
+            require_may_answer(approval, Answerer(principal))
+        except (Conflict, Denied) as refusal:
+            return refusal
+        return None
 
     async def _validate_edited_params(self, approval_id: str, answerer: Answerer, payload: Mapping[str, Any]) -> None:
         approval = await self._approvals.find(answerer.by.tenant, approval_id)

@@ -128,6 +128,7 @@ class ApprovalPages:
             "problems": () if form is not None and form.wrong and edits is not None else tuple(problems),
             "dangers": danger_texts(approval["effects"]),
             "risk": risk_of_effects(approval["effects"]),
+            "refusal": await self._host.approvals.refusal(approval["id"], context.principal) if pending else None,
             "place": await self._place(context.principal, approval["id"]) if pending else InboxPlace(),
             "outcome": outcome_of(self._host, approval, context),
             "previous": await self._previous_outcome(request, context),
