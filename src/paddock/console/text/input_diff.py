@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-_MAX_COMPARED_LINES: Final = 2_000  # comparing more takes too long; such a text is shown before and after as a whole
+_MAX_COMPARED_LINES: Final = 2_000  # comparing more takes too long; what differs is shown as a whole then
+_MAX_EQUAL_PAIRS: Final = 20_000  # of lines: comparing takes that many steps for each change, while the host waits
 LineChange: TypeAlias = Literal["same", "removed", "added"]
 
 
@@ -42,8 +44,23 @@ def _lines(inputs: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _compare_lines(before: list[str], after: list[str]) -> tuple[tuple[LineChange, str], ...]:
-    if len(before) + len(after) > _MAX_COMPARED_LINES:
-        return (*_marked("removed", before), *_marked("added", after))
+    shortest = min(len(before), len(after))
+    start = next((index for index in range(shortest) if before[index] != after[index]), shortest)
+    rest = shortest - start
+    end = next((index for index in range(rest) if before[-1 - index] != after[-1 - index]), rest)
+    old, new = before[start : len(before) - end], after[start : len(after) - end]
+    return (
+        *_marked("same", before[:start]),
+        *_compare_different_lines(old, new),
+        *_marked("same", before[len(before) - end :]),
+    )
+
+
+def _compare_different_lines(before: list[str], after: list[str]) -> list[tuple[LineChange, str]]:
+    counts = Counter(after)
+    too_slow = len(before) + len(after) > _MAX_COMPARED_LINES or sum(map(counts.__getitem__, before)) > _MAX_EQUAL_PAIRS
+    if too_slow:
+        return [*_marked("removed", before), *_marked("added", after)]
     changes: list[tuple[LineChange, str]] = []
     for operation, b_start, b_end, a_start, a_end in difflib.SequenceMatcher(None, before, after, False).get_opcodes():
         if operation == "equal":
@@ -51,7 +68,7 @@ def _compare_lines(before: list[str], after: list[str]) -> tuple[tuple[LineChang
         else:
             changes += _marked("removed", before[b_start:b_end])
             changes += _marked("added", after[a_start:a_end])
-    return tuple(changes)
+    return changes
 
 
 def _marked(change: LineChange, lines: list[str]) -> list[tuple[LineChange, str]]:
