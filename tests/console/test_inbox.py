@@ -129,6 +129,20 @@ def test_three_are_answered_in_a_row_by_keyboard_alone(browser: Browser, office:
     office.answered(third)
 
 
+def test_a_key_answers_the_row_that_has_the_focus_and_never_another_one(browser: Browser, office: Office) -> None:
+    long, short = office.asked("z" * 3_000), office.asked("bob")
+    with visiting(browser, office.served, "operator") as page:
+        page.goto("/inbox?kind=approval")
+        page.locator(f"#row-{long} summary").focus()  # its inputs are too long: it is answered on its page
+        for _ in range(2):
+            page.keyboard.press("a")
+            expect(opened(page)).to_have_count(0)
+        page.locator(f"#row-{short} summary").focus()
+        page.keyboard.press("a")
+        expect(opened(page)).to_contain_text("bob")
+    assert office.request(short)["state"] == "pending"
+
+
 @pytest.mark.req("B-18", "inbox")
 def test_several_of_one_rule_are_answered_together_and_a_failure_hides_none(browser: Browser, office: Office) -> None:
     first, second, third = (office.asked(name) for name in ("bob", "eve", "zoe"))
@@ -216,6 +230,8 @@ def test_a_changed_field_never_approves_what_was_asked_for(browser: Browser, off
         answer = sent(_json='{"to": "eve"}', reviewed="sha256:another", answer="yes")
         assert "Review your edits" in answer.text() and office.request(first)["state"] == "pending"
         answer = sent(_json='{"to": 1}', answer="yes")
+        assert answer.status == 422 and office.request(first)["state"] == "pending"
+        answer = sent(**{"_fields": "1", "/to": "bob", "/copy": "eve", "answer": "yes"})  # the tool has no such field
         assert answer.status == 422 and office.request(first)["state"] == "pending"
         answer = sent(**{"_fields": "1", "/to": "bob", "answer": "yes"})
         assert answer.ok

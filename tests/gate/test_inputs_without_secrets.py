@@ -22,6 +22,9 @@ SCHEMA = {
         "either": {"oneOf": [{"type": "string"}, {"properties": {"code": {"x-secret": True}}}]},
         "more": {"type": "object", "additionalProperties": {"format": "password"}},
         "lost": {"$ref": "#/nowhere"},
+        "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"writeOnly": True}]},
+        "kind": {"if": {}, "then": {"properties": {"code": {"x-secret": True}}}},
+        "many": {"anyOf": [{"writeOnly": True}, *({"const": number} for number in range(100))]},
     },
 }
 
@@ -42,6 +45,12 @@ SCHEMA = {
             ["headers.Authorization", "list.0.secret"],
         ),
         ({"tokens": 12, "max_token_count": 3, "secretary": "ann", "password": ""}, []),
+        (
+            {"headers": {"Cookie": ["a=b"], "Accept": ["*/*"]}, "credentials": {"user": "ann", "value": "x"}},
+            ["headers.Cookie", "credentials"],
+        ),
+        ({"token": None, "secret": [], "password": {}, "cookie": True}, []),
+        ({"pair": ["a", "b"], "kind": {"code": "x"}, "many": "c"}, ["pair.0", "pair.1", "kind.code", "many"]),
         ({"loops": {"loops": {}}, "lost": 1}, []),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from tests.host.conftest import Home
 
 from paddock import Config, Host, open_host
 from paddock.core.call import Principal
-from paddock.core.errors import Invalid, NotFound
+from paddock.core.errors import Invalid, NotFound, PaddockError
 from paddock.core.ids import CallId, PrincipalId, Tenant
 from paddock.host.calls.call_history import CallFilter
 from paddock.host.calls.day_statistics import DayStatistics
@@ -69,6 +70,25 @@ async def test_inputs_go_with_the_person_who_is_erased(home: Home) -> None:
         await host.ledger.erasure.erase(OPERATOR.tenant, OPERATOR.id, by=OPERATOR.id, reason="asked")
         record = await host.calls.records.show(call, OPERATOR)
     assert (record["inputs_kept"], record["inputs"]) == (False, None)
+
+
+async def test_other_calls_under_the_same_key_are_named_to_those_who_may_see_them(home: Home) -> None:
+    home.install()
+    ann, eve = (Principal(PrincipalId(f"user:{name}"), frozenset({"member"})) for name in ("ann", "eve"))
+    async with open_host(Config(home=home.path, environ={})) as host:
+        calls: list[CallId] = []
+        for who in (ann, eve, eve):
+            handle = host.calls.registry.start(
+                "parrot", "say", {"text": "oats"}, host.call_context(who, idempotency_key="monday")
+            )
+            with suppress(PaddockError):
+                await handle.wait()
+            calls.append(handle.id)
+        of_ann, first, second = calls
+
+        assert (await host.calls.records.show(second, eve))["other_calls"] == [first]
+        assert (await host.calls.records.show(of_ann, ann))["other_calls"] == []
+        assert (await host.calls.records.show(of_ann, OPERATOR))["other_calls"] == [second, first]
 
 
 def test_percentiles_are_right_within_four_percent() -> None:

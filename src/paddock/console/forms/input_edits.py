@@ -100,9 +100,13 @@ def read_edits(schema: Mapping[str, Any] | None, params: Mapping[str, Any], text
         value, problems = parse_form(shape, texts)
         unchanged = not problems and as_json(value) == as_json(params)
         return InputEdits() if unchanged else InputEdits(value, tuple(problems))
-    form = build_edit_form(schema, params, params)
-    if FIELDS_MARK not in texts or form is None:
+    if FIELDS_MARK not in texts:
         return InputEdits()
+    form = build_edit_form(schema, params, params)
+    if form is None or not _known_names(form).issuperset(name for name in texts if name.startswith("/")):
+        # What was edited in a field that is gone must not be approved as it was asked for.
+        problem = Problem("", "the form of this tool has changed, and nothing was approved", "look at the inputs again")
+        return InputEdits(problems=(problem,))
     before, _ = parse_form(shape, _sent_texts(form))
     now, problems = parse_form(shape, texts)
     changed = [name for name, _ in shape.fields if _text(now, name) != _text(before, name)]
@@ -110,6 +114,10 @@ def read_edits(schema: Mapping[str, Any] | None, params: Mapping[str, Any], text
         return InputEdits()
     edited: dict[str, Any] = {name: value for name, value in params.items() if name not in changed}
     return InputEdits(edited | {name: now[name] for name in changed if name in now}, tuple(problems))
+
+
+def _known_names(form: FormView) -> set[str]:
+    return {name for field in form.fields for name in (field.name, field.name + PRESENT_SUFFIX)}
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:

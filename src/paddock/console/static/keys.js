@@ -73,8 +73,10 @@
   // --- answers: of the row that has the focus, or else of a page with one answer of that kind ---
   function press(key) {
     const named = (root) => [...root.querySelectorAll(`[data-key="${key}"]`)].filter((one) => visible(one) && !one.disabled);
-    const row = rows().find((one) => one.contains(document.activeElement));
-    const found = (row && named(row)[0]) || (named(document).length === 1 && named(document)[0]);
+    const all = rows(), row = all.find((one) => one.contains(document.activeElement));
+    // What is answered is the row that has the focus, and never another one.
+    const others = named(document).filter((one) => !row || !all.some((other) => other.contains(one)));
+    const found = (row && named(row)[0]) || (others.length === 1 && others[0]);
     if (found) found.click();
     return Boolean(found);
   }

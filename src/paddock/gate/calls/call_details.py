@@ -17,7 +17,7 @@ import orjson
 
 from paddock.core.canonical import MAX_DEPTH
 from paddock.core.errors import PaddockError
-from paddock.core.ids import Tenant
+from paddock.core.ids import PrincipalId, Tenant
 from paddock.gate.calls.redact_inputs import may_declare_secrets, may_name_secrets, redact_inputs
 from paddock.gate.invocation import Invocation
 from paddock.store.database import Database, Transaction
@@ -116,10 +116,16 @@ class CallDetailsStore:
             known = self._declaring[id(schema)] = (schema, may_declare_secrets(schema))
         return schema if known[1] else None
 
-    async def find(self, tenant: Tenant, call: str) -> CallDetails | None:
-        """Return the details of a call; None if they are not kept."""
+    async def find(self, tenant: Tenant, call: str, seen_by: PrincipalId | None = None) -> CallDetails | None:
+        """Return the details of a call; None if they are not kept.
+
+        Args:
+            tenant: Its tenant.
+            call: Its id.
+            seen_by: Names other calls only if this principal or one of its keys made them; None names all.
+        """
         await self.flush()
-        return await self._database.read(lambda tx: _find(tx, tenant, call))
+        return await self._database.read(lambda tx: _find(tx, tenant, call, seen_by))
 
     async def flush(self) -> None:
         """Write what was queued. Details that cannot be written are dropped: the ledger has the call."""
@@ -194,18 +200,19 @@ def _redacted(queued: _QueuedCall) -> tuple[str | None, str]:
     return orjson.dumps(inputs).decode(), orjson.dumps(paths).decode()
 
 
-def _find(tx: Transaction, tenant: str, call: str) -> CallDetails | None:
+def _find(tx: Transaction, tenant: str, call: str, seen_by: str | None) -> CallDetails | None:
     row = tx.one(f"SELECT {_COLUMNS} FROM call_details WHERE tenant = ? AND call = ?", (tenant, call))  # noqa: S608
     if row is None:
         return None
     key, others = row["idempotency_key"], ()
-    if key is not None:
+    if key is not None:  # of all callers: each chooses their keys
+        own, values = ("", ()) if seen_by is None else (" AND (principal = ? OR owner = ?)", (seen_by, seen_by))
         others = tuple(
             other["call"]
             for other in tx.all(
-                "SELECT call FROM call_details WHERE tenant = ? AND plugin = ? AND callable = ? "
-                "AND idempotency_key = ? AND call <> ? ORDER BY call DESC LIMIT ?",
-                (tenant, row["plugin"], row["callable"], key, call, MAX_OTHER_CALLS),
+                "SELECT call FROM call_details WHERE tenant = ? AND plugin = ? AND callable = ? "  # noqa: S608 - fixed
+                f"AND idempotency_key = ? AND call <> ?{own} ORDER BY call DESC LIMIT ?",
+                (tenant, row["plugin"], row["callable"], key, call, *values, MAX_OTHER_CALLS),
             )
         )
     inputs = None if row["inputs"] is None else orjson.loads(row["inputs"])

@@ -14,6 +14,7 @@ from paddock.core.schema.traversal import ReferenceResolver, object_or_empty
 REDACTED: Final = "[redacted]"
 _MAX_DEPTH: Final = 40
 _MAX_SCHEMAS: Final = 50  # that apply to one value
+_UNKNOWN: Final[Mapping[str, Any]] = {"writeOnly": True, "additionalProperties": {"writeOnly": True}}
 _SECRET_NAME = re.compile(
     r"(^|[_\-. ])(password|passwd|passphrase|secret|token|api[_\-]?key|apikey|credentials?|authorization|cookie|"
     r"private[_\-]?key|client[_\-]?secret|access[_\-]?key|otp|pin)$",
@@ -74,28 +75,30 @@ class _Redactor:
         self.paths: list[str] = []
 
     def redact(self, value: Any, schemas: Sequence[Mapping[str, Any]], path: str, depth: int) -> Any:
-        if depth > _MAX_DEPTH:
-            self.paths.append(path)
-            return REDACTED
         applying = list(self._applying(schemas))
-        if path and value is not None and any(map(_declares_secret, applying)):
+        return self._redact(value, applying, any(map(_declares_secret, applying)), path, depth)
+
+    def _redact(self, value: Any, applying: Sequence[Mapping[str, Any]], is_secret: bool, path: str, depth: int) -> Any:
+        if depth > _MAX_DEPTH or (path and value is not None and is_secret):
             self.paths.append(path)
             return REDACTED
         if isinstance(value, dict):
             fields = cast("dict[str, Any]", value)
             return {name: self._redact_field(name, part, applying, path, depth) for name, part in fields.items()}
         if isinstance(value, list):
-            items = [object_or_empty(schema.get("items")) for schema in applying]
+            # All of them for each item, whose position is of no interest; looked up once for a long list.
+            items = list(self._applying([one for schema in applying for one in _item_schemas(schema)]))
+            are_secret = any(map(_declares_secret, items))
             return [
-                self.redact(part, items, f"{path}.{index}", depth + 1)
+                self._redact(part, items, are_secret, f"{path}.{index}", depth + 1)
                 for index, part in enumerate(cast("list[Any]", value))
             ]
         return value
 
-    def _redact_field(self, name: str, value: Any, schemas: list[Mapping[str, Any]], path: str, depth: int) -> Any:
+    def _redact_field(self, name: str, value: Any, schemas: Sequence[Mapping[str, Any]], path: str, depth: int) -> Any:
         inner = f"{path}.{name}" if path else name
-        is_scalar = isinstance(value, (str, int)) and not isinstance(value, bool) and value != ""
-        if is_scalar and _SECRET_NAME.search(_CAMEL_CASE.sub("_", name)):
+        is_empty = value is None or isinstance(value, (bool, float)) or value in ("", [], {})
+        if not is_empty and _SECRET_NAME.search(_CAMEL_CASE.sub("_", name)):
             self.paths.append(inner)
             return REDACTED
         declared = [object_or_empty(object_or_empty(schema.get("properties")).get(name)) for schema in schemas]
@@ -110,18 +113,40 @@ class _Redactor:
     def _applying(self, schemas: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         """Yield the schemas with those that they refer to or combine."""
         waiting: list[Mapping[str, Any]] = [*schemas]
-        seen = 0
-        while waiting and seen < _MAX_SCHEMAS:
+        seen: set[int] = set()  # by identity: all are parts of one document, and some refer to themselves
+        while waiting and len(seen) < _MAX_SCHEMAS:
             schema = waiting.pop()
-            seen += 1
+            if not schema or id(schema) in seen:
+                continue
+            seen.add(id(schema))
             yield schema
             reference = schema.get("$ref")
             if isinstance(reference, str) and reference.startswith("#"):
                 with suppress(LookupError):
                     waiting.append(object_or_empty(self._resolver.resolve(self._root, reference)))
-            for keyword in ("allOf", "anyOf", "oneOf"):
-                parts = schema.get(keyword)
-                waiting += [object_or_empty(one) for one in cast("list[Any]", parts)] if isinstance(parts, list) else []
+            waiting += _same_value_schemas(schema)
+        if waiting:
+            yield _UNKNOWN  # one that was not looked at may say that it is a secret
+
+
+def _same_value_schemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the parts of a schema that may apply to the same value."""
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        parts = schema.get(keyword)
+        if isinstance(parts, list):
+            yield from map(object_or_empty, cast("list[Any]", parts))
+    for keyword in ("if", "then", "else"):
+        if part := object_or_empty(schema.get(keyword)):
+            yield part
+    yield from map(object_or_empty, object_or_empty(schema.get("dependentSchemas")).values())
+
+
+def _item_schemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the schemas of the items of a list."""
+    for keyword in ("items", "prefixItems"):
+        parts = schema.get(keyword)
+        each = cast("list[Any]", parts) if isinstance(parts, list) else [parts]
+        yield from filter(None, map(object_or_empty, each))
 
 
 def _declares_secret(schema: Mapping[str, Any]) -> bool:

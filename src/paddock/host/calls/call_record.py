@@ -143,7 +143,7 @@ class CallRecords:
         entries, altered = await self._entries(by.tenant, call_id)
         if handle is None and explanation is None and not any(entry.call == call_id for entry in entries):
             raise unknown_call_error(call_id)
-        details = await self._details.find(by.tenant, call_id)
+        details = await self._details.find(by.tenant, call_id, None if OPERATOR in by.roles else by.id)
         effect, labels = await self._database.read(
             lambda tx: (find_by_call(tx, by.tenant, call_id), key_labels(tx, by.tenant))
         )
