@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,6 +32,8 @@ from paddock.web.routing.route import (
 )
 from paddock.web.routing.validation import ParameterSpec
 from paddock.web.sse import ServerSentEvent, event_stream
+
+_MIN_INTERVAL_S: Final = 0.5  # between two counts for one follower, however much happens
 
 
 class InboxChoiceJson(TypedDict):
@@ -181,6 +183,7 @@ class InboxRoutes:
                 if current != last:
                     last = current
                     yield ServerSentEvent(current, "inbox")
+                await asyncio.sleep(_MIN_INTERVAL_S)  # what changes meanwhile is counted together
 
     async def _principal(self, request: Request) -> Principal:
         return (await call_context(self._host, request)).principal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -26,20 +27,22 @@ from paddock.console.text.inbox_text import (
     item_tag,
     other_answerers,
 )
-from paddock.core.call import CallContext
+from paddock.core.call import CallContext, Principal
 from paddock.core.errors import NotFound
+from paddock.core.single_flight import SingleFlight
 from paddock.host.host import Host
 from paddock.host.inbox.inbox import ALL_KINDS
 from paddock.host.inbox.item import InboxItem, InboxKind, InboxPosition
 from paddock.host.inbox.source import InboxQuery
 from paddock.web.request_context import call_context
-from paddock.web.routing.route import HOST
+from paddock.web.routing.route import HOST, MAX_NAME_CHARS
 from paddock.web.security.authenticate import caller_of
 from paddock.web.sse import event_stream
 
 PAGE_ITEMS: Final = 50
 _WITH_OTHERS_ITEMS: Final = 20
 _MIN_UPDATE_INTERVAL_S: Final = 0.5  # between two lists of one page, however much happens
+_REST_FACTOR: Final = 3  # a list for open pages is followed by a rest of so many times its own length
 _REFRESH_S: Final = 30.0  # without a recorded change: a full disk, an expired request
 
 
@@ -64,12 +67,54 @@ class InboxRow:
     opened: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class InboxReader:
+    """Who reads which part of the list: everything that the list depends on.
+
+    Attributes:
+        operates_host: Whether they operate the host.
+        kind: The kind that the list is filtered by; None for all.
+        after: The cursor of a later page; empty for the first.
+        opened: The item, or the rule whose items, are open.
+    """
+
+    principal: Principal
+    operates_host: bool
+    kind: InboxKind | None
+    after: str
+    opened: str
+
+    @classmethod
+    def of(cls, request: Request, context: CallContext) -> InboxReader:
+        """Return the reader of a request."""
+        query = request.query_params
+        return cls(
+            context.principal,
+            HOST.allows(caller_of(request)),
+            _requested_kind(request),
+            query.get("after", ""),
+            query.get("open", "")[:MAX_NAME_CHARS],
+        )
+
+    @property
+    def query(self) -> InboxQuery:
+        """The page of the inbox that they read; raises Invalid if the cursor is none."""
+        return InboxQuery(
+            self.principal,
+            ALL_KINDS if self.kind is None else frozenset({self.kind}),
+            after=InboxPosition.from_cursor(self.after) if self.after else None,
+            limit=PAGE_ITEMS,
+        )
+
+
 class InboxPages:
-    """The inbox."""
+    """The inbox. Open pages of one reader share the work of a new list, and new lists are made one after another."""
 
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
         self._closing = closing
+        self._lists = SingleFlight[InboxReader, HtmlFragment](self._render_list)
+        self._one_at_a_time = asyncio.Semaphore(1)
 
     def routes(self) -> list[Page]:
         return [
@@ -83,18 +128,26 @@ class InboxPages:
 
     async def _render(self, request: Request, results: Sequence[AnswerResult] = (), status: int = 200) -> Response:
         context = await call_context(self._host, request)
-        values = await self._list_values(request, context)
+        values = await self._list_values(InboxReader.of(request, context))
         values |= {"results": results, "outcome": await self._last_outcome(request, context)}
         return render_page(request, "inbox.html", values, status)
 
     async def stream(self, request: Request) -> Response:
-        return event_stream(self._fragments(request), self._closing)
+        reader = InboxReader.of(request, await call_context(self._host, request))
+        return event_stream(self._fragments(reader), self._closing)
 
-    async def _fragments(self, request: Request) -> AsyncGenerator[HtmlFragment, None]:
+    async def _render_list(self, reader: InboxReader) -> HtmlFragment:
+        """Render the list for open pages. A rest follows, so that hundreds of readers leave the host to its calls."""
+        async with self._one_at_a_time:
+            began = time.monotonic()
+            fragment = render_fragment("inbox_list.html", await self._list_values(reader))
+            await asyncio.sleep((time.monotonic() - began) * _REST_FACTOR)
+            return fragment
+
+    async def _fragments(self, reader: InboxReader) -> AsyncGenerator[HtmlFragment, None]:
         """Yield the list whenever it has changed."""
-        context = await call_context(self._host, request)
         last: HtmlFragment | None = None
-        async with aclosing(self._host.inbox.changes(context.tenant)) as changes:
+        async with aclosing(self._host.inbox.changes(reader.principal.tenant)) as changes:
             next_change: asyncio.Future[bool] | None = None
             try:
                 while True:
@@ -104,7 +157,7 @@ class InboxPages:
                         if not next_change.result():
                             return
                         next_change = None
-                    current = render_fragment("inbox_list.html", await self._list_values(request, context))
+                    current = await self._lists.run(reader)
                     if current != last:
                         last = current
                         yield current
@@ -131,30 +184,19 @@ class InboxPages:
 
     async def _next_item(self, request: Request, context: CallContext, item_id: str) -> str:
         """Return the id of the item that follows one, from the first again after the last; empty if there is none."""
-        page = await self._host.inbox.page(self._query(request, context))
+        page = await self._host.inbox.page(InboxReader.of(request, context).query)
         ids = [item.id for item in page.items]
         if item_id not in ids:
             return next(iter(ids), "")
         following = ids[ids.index(item_id) + 1 :] + ids[: ids.index(item_id)]
         return next(iter(following), "")
 
-    def _query(self, request: Request, context: CallContext) -> InboxQuery:
-        kind, after = _requested_kind(request), request.query_params.get("after")
-        return InboxQuery(
-            context.principal,
-            ALL_KINDS if kind is None else frozenset({kind}),
-            after=InboxPosition.from_cursor(after) if after else None,
-            limit=PAGE_ITEMS,
-        )
-
-    async def _list_values(self, request: Request, context: CallContext) -> dict[str, Any]:
-        inbox, principal, kind = self._host.inbox, context.principal, _requested_kind(request)
-        query = self._query(request, context)
+    async def _list_values(self, reader: InboxReader) -> dict[str, Any]:
+        inbox, principal, kind, query = self._host.inbox, reader.principal, reader.kind, reader.query
         page, counts = await inbox.page(query), await inbox.counts(principal)
         asked = await inbox.page(InboxQuery(principal, ALL_KINDS, with_others=True, limit=_WITH_OTHERS_ITEMS))
         labels = await self._host.identity.api_keys.labels(principal.tenant)
-        operates_host = HOST.allows(caller_of(request))
-        opened = request.query_params.get("open", "")
+        operates_host, opened = reader.operates_host, reader.opened
         rows = [
             build_row(item, principal.id, labels, operates_host=operates_host, opened=opened in (item.id, *item.rules))
             for item in page.items
@@ -172,7 +214,7 @@ class InboxPages:
             "with_others": [build_row(item, principal.id, labels, operates_host=operates_host) for item in asked.items],
             "next": page.next.to_cursor() if page.next else None,
             "query": urlencode(
-                {name: value for name, value in request.query_params.items() if name in ("kind", "after", "open")}
+                {name: text for name, text in (("kind", kind), ("after", reader.after), ("open", opened)) if text}
             ),
             "unavailable": [(KIND_TEXTS[one], error) for one, error in sorted(page.unavailable.items())],
             KEY_LABELS: labels,
