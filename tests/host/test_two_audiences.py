@@ -23,7 +23,10 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.error_formats import error_to_json, mcp_error, mcp_tool_result, osqr_plugin_error, shu_envelope
 from paddock.core.errors import Denied, NeedsApproval
 from paddock.daemon.application import build_application
+from paddock.host.explain.call_explanation import CallExplanation
 from paddock.host.host import Host
+from paddock.host.inbox.inbox import ALL_KINDS
+from paddock.host.inbox.source import InboxQuery
 from paddock.web.daemon_address import socket_path
 from paddock.web.routing.error_formats import full_problem
 from paddock.web.server.unix_socket import serve_unix_socket
@@ -144,12 +147,16 @@ async def test_of_what_a_plugin_is_refused_during_a_call_the_same_holds(
         with caplog.at_level(logging.WARNING, "paddock.capabilities"):
             heard = await host.call("sly.do.it", {}, context=made_by(eve))
         to_her = await host.policy.explanations.explain("req_1", eve)
+        (explained,) = to_her
+        assert isinstance(explained, CallExplanation)
+        record = await host.calls.records.show(explained.timeline.call, eve)
     (denied,) = [entry for entry in office.ledger() if entry.type == "plugin.capability_denied"]
 
     assert "Something was blocked." in heard["heard"]["message"]
     for told in (heard, *(explanation_lines(one.to_value()) for one in to_her), *(one.to_value() for one in to_her)):
         assert not any(word in str(told) for word in ("auditors", "quiet")), told
     assert denied.facts["policies"] == ["quiet"]
+    assert not any(word in str(record) for word in ("quiet", "auditors")), record
     assert caplog.records[-1].__dict__["facts"]["policies"] == "quiet"
     assert "The auditors look at caches. (rule quiet" in paddock.quickly("explain", denied.id).out
 
@@ -173,8 +180,17 @@ async def test_of_what_a_rule_asks_about_the_caller_learns_that_somebody_is_aske
             await host.policy.explanations.explain(call, ANN),
         )
         asked = await host.approvals.find("default", approval)
+        record = await host.calls.records.show(call, eve)
+        waiting = await host.inbox.page(InboxQuery(eve, ALL_KINDS, with_others=True))
+        found = await host.inbox.find(eve, approval)
+        seen = await host.approvals.find("default", approval, to=eve)
 
+    assert [item.id for item in waiting.items] == [approval]
     for told in (
+        record,
+        waiting,
+        found,
+        seen,
         held.value.message,
         held.value.details["preview"],
         explanation_lines(to_her.to_value()),

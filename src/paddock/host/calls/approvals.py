@@ -290,6 +290,8 @@ class ApprovalService:
         record = approval_to_json(approval, self._resumer.unchanged_target(approval))
         if to is not None and OPERATOR not in to.roles:  # a rule may withhold its reason from the requester
             record["reason"] = record["preview"]["reason"] = approval.caller_reason
+            if approval.public_reason:
+                record["policies"] = []  # the name of a rule may tell it too
         return record
 
 

@@ -78,6 +78,8 @@ def approval_item(request: WaitingApproval, by: Principal, *, with_others: bool)
     """Return a request as an item. One whose inputs are too long for a list has to be opened. Pure."""
     consent = request.kind == ApprovalRequestKind.CONSENT
     own = by.id in (request.requester, request.for_person)
+    # A rule may withhold its reason from the requester, and a name may tell it.
+    withheld = bool(request.public_reason) and OPERATOR not in by.roles
     if with_others:
         choices = _WITHDRAW if own else ()
     elif request.payload is None:
@@ -88,8 +90,7 @@ def approval_item(request: WaitingApproval, by: Principal, *, with_others: bool)
         id=request.id,
         kind=InboxKind.CONSENT if consent else InboxKind.APPROVAL,
         title=f"{request.plugin} · {request.callable}",
-        # A rule may withhold its reason from the requester.
-        detail=request.reason if OPERATOR in by.roles else request.public_reason or request.reason,
+        detail=request.public_reason if withheld else request.reason,
         risk=request.risk,
         link=f"/approvals/{quote(request.id, safe='')}",
         requester=request.requester,
@@ -101,7 +102,7 @@ def approval_item(request: WaitingApproval, by: Principal, *, with_others: bool)
         needed=max(0, request.quorum - request.approvals),
         choices=choices,
         inputs=request.payload,
-        rules=tuple(policy.partition("@")[0] for policy in request.policies),
+        rules=() if withheld else tuple(policy.partition("@")[0] for policy in request.policies),
         binding=request.binding_hash,
         action=Action.of("approval.approve", approval=request.id, tenant=by.tenant),
         reference=request.call,
