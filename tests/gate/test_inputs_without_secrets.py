@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from paddock.core.errors import Invalid
+from paddock.core.schema.compile import compile_schema
 from paddock.gate.calls.redact_inputs import REDACTED, redact_inputs, without_paths
 
 SCHEMA = {
@@ -71,3 +73,11 @@ def test_inputs_that_are_nested_without_end_are_left_out_where_they_are_too_deep
 
     assert "bottom" not in str(kept)
     assert len(paths) == 1
+
+
+def test_a_schema_that_refers_to_an_index_of_thousands_of_digits_is_refused_and_hides_nothing_else() -> None:
+    schema = {"allOf": [{}], "properties": {"a": {"$ref": f"#/allOf/{'9' * 5_000}"}, "b": {"writeOnly": True}}}
+
+    assert redact_inputs({"a": 1, "b": 2}, schema) == ({"a": 1, "b": REDACTED}, ["b"])
+    with pytest.raises(Invalid):
+        compile_schema(schema)

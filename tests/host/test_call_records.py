@@ -12,6 +12,7 @@ from paddock import Config, Host, open_host
 from paddock.core.call import Principal
 from paddock.core.errors import Invalid, NotFound, PaddockError
 from paddock.core.ids import CallId, PrincipalId, Tenant
+from paddock.gate.calls.redact_inputs import redact_inputs
 from paddock.host.calls.call_history import CallFilter
 from paddock.host.calls.day_statistics import DayStatistics
 from paddock.host.identity.caller import local_principal
@@ -70,6 +71,22 @@ async def test_inputs_go_with_the_person_who_is_erased(home: Home) -> None:
         await host.ledger.erasure.erase(OPERATOR.tenant, OPERATOR.id, by=OPERATOR.id, reason="asked")
         record = await host.calls.records.show(call, OPERATOR)
     assert (record["inputs_kept"], record["inputs"]) == (False, None)
+
+
+async def test_inputs_that_cannot_be_looked_through_cost_no_other_call_its_own(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(inputs: Any, schema: Any) -> Any:
+        if inputs["text"] == "odd":
+            raise ValueError("odd")
+        return redact_inputs(inputs, schema)
+
+    monkeypatch.setattr("paddock.gate.calls.call_details.redact_inputs", refuse)
+    home.install()
+    async with open_host(Config(home=home.path, environ={})) as host:
+        odd, even = await made(host, text="odd", token="t"), await made(host, text="even", token="t")
+        records = [await host.calls.records.show(call, OPERATOR) for call in (odd, even)]
+    assert [record["inputs_kept"] for record in records] == [False, True]
 
 
 async def test_other_calls_under_the_same_key_are_named_to_those_who_may_see_them(home: Home) -> None:

@@ -42,6 +42,7 @@ PART_KEYWORDS = (
 REFERENCE_KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")
 
 PathPart = str | int
+_MAX_INDEX_DIGITS = 9
 
 
 def is_schema(value: object) -> bool:
@@ -106,7 +107,9 @@ def resolve_path(root: object, parts: tuple[PathPart, ...] | list[PathPart]) -> 
         if isinstance(current, dict):
             current = cast("dict[str, Any]", current)[str(part)]
         elif isinstance(current, list):
-            current = cast("list[Any]", current)[int(part)] if str(part).isdecimal() else _raise_lookup_error(part)
+            index = str(part)
+            is_index = index.isdecimal() and len(index) <= _MAX_INDEX_DIGITS  # int() refuses thousands of digits
+            current = cast("list[Any]", current)[int(index)] if is_index else _raise_lookup_error(part)
         else:
             _raise_lookup_error(part)
     return current

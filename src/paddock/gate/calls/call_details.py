@@ -196,8 +196,13 @@ def _redacted(queued: _QueuedCall) -> tuple[str | None, str]:
         return None, "[]"  # databases cannot store a NUL
     if queued.schema is None and not may_name_secrets(encoded):
         return encoded.decode(), "[]"
-    inputs, paths = redact_inputs(orjson.loads(encoded), queued.schema or {})
-    return orjson.dumps(inputs).decode(), orjson.dumps(paths).decode()
+    try:
+        inputs, paths = redact_inputs(orjson.loads(encoded), queued.schema or {})
+        return orjson.dumps(inputs).decode(), orjson.dumps(paths).decode()
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+        # The schema is a plugin's. One that cannot be read costs its own inputs, and those of no other call.
+        _log.warning("the inputs of %s were not kept", queued.call, exc_info=True)
+        return None, "[]"
 
 
 def _find(tx: Transaction, tenant: str, call: str, seen_by: str | None) -> CallDetails | None:
