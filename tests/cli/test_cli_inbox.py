@@ -19,6 +19,7 @@ def test_the_inbox_lists_what_needs_a_person_and_how_to_answer_it(tmp_path: Path
     approval = paddock("call", "mail.send", "-p", '{"to": "bob"}', "--json", code=4).error["details"]["approval"]
 
     listed = paddock.quickly("inbox", "list")
+    assert paddock.quickly("inbox").out == listed.out
     assert approval in listed.out and "danger" in listed.out and "mail · send" in listed.out
     page = paddock.quickly("inbox", "list", "--kind", "approval", "--json").json
     assert [item["id"] for item in page["items"]] == [approval] and page["counts"]["by_kind"]["approval"] == 1

@@ -90,6 +90,11 @@ def test_an_operator_finds_plugins_tools_people_and_pages_and_what_plugins_say_i
     assert operator.get("/find?q=" + "x" * 5_000).status == 200
 
 
+def test_the_best_hit_comes_first_whether_it_is_a_page_or_a_tool(operator: Person) -> None:
+    found = operator.get("/find/results?q=count").text
+    assert found.index("oats.oats_count") < found.index("Accounts")
+
+
 def test_people_find_only_what_they_may_see(served: Daemon) -> None:
     ann, omar = signed_in(served, "ann"), signed_in(served, "omar", "--tenant", "acme")
     found = ann.get("/find?q=a").text
@@ -99,6 +104,9 @@ def test_people_find_only_what_they_may_see(served: Daemon) -> None:
     assert "vault_open" not in ann.get("/find/results?q=vault").text
     assert "oats_count" not in omar.get("/find/results?q=oats").text
     assert "/settings/people/ann" not in omar.get("/find/results?q=ann").text
+    served.ask("POST", "/plugins/oats/call/vault_open", {}, paddock_as="user:ann")
+    assert "Denied · call_" in ann.get("/find/results?q=vault").text
+    assert "Nothing found" in omar.get("/find/results?q=vault").text
 
 
 @needs_a_browser

@@ -171,6 +171,8 @@ def test_several_of_one_rule_are_answered_together_and_a_failure_hides_none(brow
         page.locator(f"#item-{third}").get_by_role("checkbox").check()
         page.get_by_role("button", name="Approve ticked").click()
         expect(page.get_by_text("Nothing needs you")).to_be_visible()
+        page.goto(page.url)  # as someone who reads the address again does
+        page.wait_for_url("**/inbox?kind=approval")
     office.answered(third)
 
 

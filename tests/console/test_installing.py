@@ -90,6 +90,8 @@ def test_a_newcomer_installs_a_plugin_after_reading_what_it_may_do(page: Page, s
     expect(boxes).to_have_count(2)
     expect(dangers).to_contain_text("The package is unsigned, and it can send what it reads there.")
     expect(dangers).to_contain_text("It can send what it reads to any host.")
+    for reached in ("net:api.example.com:443", "net:*"):  # the list below calls the same ones dangerous
+        expect(page.get_by_role("listitem").filter(has_text=f"{reached} —")).to_contain_text("Dangerous")
     for width in SIZES:
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -51,6 +51,7 @@ def test_an_operator_adds_a_person_and_a_group_and_removes_both(browser: Browser
         page.get_by_label("Name", exact=False).first.fill("Bea B")
         page.get_by_label("Full name").fill("Bea Berg")
         page.get_by_label("Scopes").fill("email:send\nno scope")
+        page.get_by_role("checkbox", name="approver").check()  # nothing covers it
         page.get_by_role("button", name="Add person").click()
         expect(page.get_by_role("alert")).to_contain_text("2 mistakes")
         page.get_by_label("Name", exact=False).first.fill("bea")

@@ -37,11 +37,19 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class SearchGroup:
-    """The hits of one kind, the best first, and whether there are more."""
+    """The hits of one kind, the best first.
+
+    Attributes:
+        label: What they are.
+        hits: The best of them.
+        more: Whether there are more.
+        rank: How well the best one matches; smaller is better.
+    """
 
     label: str
     hits: tuple[SearchHit, ...]
     more: bool
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,7 @@ class SearchQuery:
         ranked = [(rank, hit.title, hit) for hit in hits if (rank := self.rank(hit.title, hit.detail)) is not None]
         ranked.sort(key=lambda one: one[:2])
         found = tuple(hit for _, _, hit in ranked[:MAX_HITS_PER_GROUP])
-        return SearchGroup(label, found, len(ranked) > MAX_HITS_PER_GROUP)
+        return SearchGroup(label, found, len(ranked) > MAX_HITS_PER_GROUP, ranked[0][0] if ranked else 0)
 
     def named_by_id(self) -> SearchHit | None:
         """Return the page of the thing whose id was typed; None if it is no id of a thing with a page."""

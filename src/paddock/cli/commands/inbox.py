@@ -13,12 +13,19 @@ from paddock.cli.output.action_text import remedy_lines_of
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.printable import count_text, printable
 
-app = PaddockGroup("inbox", help="List everything that needs you, and how to answer it.")
-
 _KINDS: Final = ("approval", "consent", "unknown_outcome", "definition", "repair")
 _RISK_COLORS: Final = {"danger": "red", "warning": "yellow", "notice": "cyan"}
 _COLUMNS: Final = ("ID", "RISK", "KIND", "WHAT", "ASKED BY", "SINCE", "UNTIL")
 _HIDDEN_WHEN_NARROW: Final = ("SINCE", "ASKED BY", "KIND")
+
+
+@click.group("inbox", cls=PaddockGroup, invoke_without_command=True)
+@click.pass_context
+def app(context: click.Context) -> None:
+    """List everything that needs you, and how to answer it. Without a command, this is `paddock inbox list`."""
+    if context.invoked_subcommand is None:
+        with list_.make_context("list", [], parent=context) as listing:
+            list_.invoke(listing)
 
 
 @app.command("list", examples=["paddock inbox list", "paddock inbox list --kind approval --json"])

@@ -99,23 +99,23 @@ class PackageFact(NamedTuple):
 
 
 def consent_sections(screen: ConsentScreen, capabilities: Collection[Capability] = ()) -> list[ConsentSectionView]:
-    """Return the sections of a consent screen. Lines about dangerous ones of `capabilities` are marked."""
+    """Return the sections of a consent screen. Lines about its dangers and dangerous `capabilities` are marked."""
     dangerous = {str(capability) for capability in capabilities if is_dangerous(capability)}
+    dangerous |= {str(danger.capability) for danger in screen.dangers}
     return [_consent_section(section, dangerous) for section in screen.sections]
 
 
 def _consent_section(section: ConsentSection, dangerous: Collection[str]) -> ConsentSectionView:
-    lines = tuple(
-        ConsentLineView(line, line in section.alarming, line in section.alarming and _names_dangerous(line, dangerous))
-        for line in section.lines
-    )
+    lines = tuple(_consent_line(section, line, dangerous) for line in section.lines)
     return ConsentSectionView(
         section.title, lines, bool(lines) and lines[0].alarming and section.title.startswith("What is odd")
     )
 
 
-def _names_dangerous(line: str, dangerous: Collection[str]) -> bool:
-    return line.removeprefix("+ ").partition(" — ")[0] in dangerous
+def _consent_line(section: ConsentSection, line: str, dangerous: Collection[str]) -> ConsentLineView:
+    if line.removeprefix("+ ").partition(" — ")[0] not in dangerous:
+        return ConsentLineView(line, line in section.alarming, dangerous=False)
+    return ConsentLineView(line.removesuffix(" (dangerous)"), alarming=True, dangerous=True)
 
 
 def capability_consents(capabilities: Collection[Capability]) -> list[CapabilityConsent]:

@@ -49,6 +49,7 @@ class CallSummaryJson(TypedDict):
     status: CallStatus
     started_at: DateTime
     ended_at: DateTime | None
+    error_code: NotRequired[Annotated[str, "The code of its error, such as `policy_denied` if it was denied."]]
     events: Annotated[NonNegativeInt, "The number of events so far."]
     questions: Annotated[list[QuestionJson], "The questions of its plugin that wait for an answer."]
 
@@ -213,7 +214,7 @@ class CallHandle:
 
     def summary(self) -> CallSummaryJson:
         """Return the call as JSON data, without its outcome."""
-        return {
+        data: CallSummaryJson = {
             "call_id": self.id,
             "plugin": self.plugin,
             "callable": self.callable,
@@ -223,6 +224,9 @@ class CallHandle:
             "events": self._count,
             "questions": [] if self._questions is None else self._questions.to_json(),
         }
+        if self.error is not None:
+            data["error_code"] = self.error.error_code
+        return data
 
     def to_json(self) -> CallJson:
         """Return the call as JSON data, with its outcome."""

@@ -199,6 +199,8 @@ def _call_name(call: dict[str, Any]) -> str:
 
 
 def _status_text(call: dict[str, Any]) -> str:
+    if call["status"] == "failed" and call.get("error_code", call.get("error", {}).get("code")) == "policy_denied":
+        return "denied"
     open_questions = len(call.get("questions", ()))
     if not open_questions:
         return str(call["status"])

@@ -63,7 +63,8 @@ class FindPages:
                 groups.append(await self._people(query, context))
         if (named := query.named_by_id()) is not None:
             groups.insert(0, SearchGroup("By id", (named,), more=False))
-        return {"q": query.text, "groups": [group for group in groups if group.hits]}
+        # Enter opens the first hit: "count" means the plugin "slow-count" before the page "Accounts".
+        return {"q": query.text, "groups": sorted((one for one in groups if one.hits), key=lambda one: one.rank)}
 
     async def _plugins(self, query: SearchQuery, context: CallContext, caller: Caller) -> SearchGroup:
         listed = await (
@@ -105,7 +106,7 @@ class FindPages:
         hits = (
             SearchHit(
                 f"{call['plugin']}.{call['callable']}",
-                f"{call_status_text(call['status'], '')} · {call['call_id']}",
+                f"{call_status_text(call['status'], call.get('error_code', ''))} · {call['call_id']}",
                 f"/calls/{quote(call['call_id'], safe='')}",
             )
             for call in recent

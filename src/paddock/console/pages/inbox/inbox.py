@@ -121,7 +121,13 @@ class InboxPages:
             Page("GET", "/inbox", self.show),
             Page("GET", "/inbox/live", self.stream),
             Page("POST", "/inbox/answer", self.answer),
+            Page("GET", "/inbox/answer", self.redirect_to_list),
         ]
+
+    async def redirect_to_list(self, request: Request) -> Response:
+        """Open the list again from the address that an answer to several requests left in the browser."""
+        kind = _requested_kind(request)
+        return RedirectResponse(f"/inbox?kind={kind.value}" if kind else "/inbox", 303)
 
     async def show(self, request: Request) -> Response:
         return await self._render(request)
