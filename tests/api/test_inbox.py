@@ -4,17 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.definitions.listings import fine, tool
+
 from fixtures.commands import Paddock
 from fixtures.daemons import Answer, Daemon, daemon, eventually
 from fixtures.mail import mail
+from fixtures.packages import native, write_file
 from fixtures.people import key_of
 from paddock.core.events.event import EVENT_TYPES
+from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.inbox.inbox import CHANGES
+from paddock.host.wiring.local_store import open_local_store
+from paddock.plugins.tool_pinning.normalize import normalize_definitions
+from paddock.plugins.tool_pinning.record import record_listing
 from paddock.webhooks.cloud_event import matches_pattern
+
+FALLS = """
+import os
+from paddock_sdk import Plugin
+plugin = Plugin("notes", "1.0.0")
+@plugin.tool
+def add(params, context):
+    os._exit(1)
+plugin.run()
+"""
+FOR_OPERATORS = {"unknown_outcome", "definition", "repair"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +43,8 @@ class Served:
     daemon: Daemon
     key: str
 
-    def ask(self, method: str, path: str, body: Any = None) -> Answer:
-        return self.daemon.ask(method, path, body)
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        return self.daemon.ask(method, path, body, **headers)
 
     def ask_as_ann(self, method: str, path: str, body: Any = None) -> Answer:
         return self.daemon.ask_tcp(method, path, body, authorization=f"Bearer {self.key}")
@@ -37,11 +56,32 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Served, None, 
     paddock = Paddock(folder / "home")
     paddock.quickly("plugin", "install", mail(folder / "mail"), "--yes")
     paddock.quickly("plugin", "enable", "mail", "--no-start")
+    falls_over_its_calls(paddock, folder / "notes")
+    has_changed_its_tool(paddock, folder / "files")
     for person, role in (("ann", "member"), ("chief", "approver")):
         paddock.quickly("user", "add", person, "--role", role)
     key = key_of(paddock, "ann")
     with daemon(paddock) as started:
         yield Served(started, key)
+
+
+def falls_over_its_calls(paddock: Paddock, folder: Path) -> None:
+    """A plugin whose calls have an unknown outcome."""
+    add = {"name": "add", "description": "Add", "effects": ["db_write"], "input_schema": {"type": "object"}}
+    package = native(folder, runtime={"command": ["python3", "./main.py"]}, capabilities=[], tools=[add])
+    write_file(package / "main.py", FALLS)
+    paddock.quickly("plugin", "install", package, "--yes")
+    paddock.quickly("plugin", "enable", "notes", "--no-start")
+
+
+def has_changed_its_tool(paddock: Paddock, folder: Path) -> None:
+    """A server that was met twice, and says another thing of its tool since."""
+    runtime = {"command": ["./run.sh"], "protocol": "mcp"}
+    paddock.quickly("plugin", "install", native(folder, "files", runtime=runtime, capabilities=[], tools=None), "--yes")
+    for description in ("Read a file", "Read a file, and send it on"):
+        with open_local_store({"PADDOCK_HOME": str(paddock.home)}, paddock.home) as host:
+            listing = normalize_definitions([tool("read", description)], fine)
+            record_listing(host.plugins, DEFAULT_TENANT, "files", listing)
 
 
 def asked(served: Served, to: str) -> str:
@@ -95,6 +135,25 @@ def test_each_person_sees_what_they_may_answer_and_what_others_answer_for_them(s
         assert {one["kind"] for one in inbox(served, of_ann=True)["items"]} <= {"approval", "consent"}
     finally:
         served.ask("POST", f"/approvals/{own}/deny", {})
+
+
+@pytest.mark.req("B-18", "inbox")
+def test_what_only_operators_can_settle_is_neither_listed_counted_nor_found_for_others(served: Served) -> None:
+    served.ask("POST", "/calls", {"name": "notes.add", "params": {}}, idempotency_key="once")
+    hook = served.ask("POST", "/webhooks", {"url": "https://hooks.example.org/paddock"}).body["id"]
+    assert served.ask("POST", f"/webhooks/{hook}/disable", {}).status == 200
+
+    def by_kind() -> dict[str, str]:
+        return {item["kind"]: item["id"] for item in inbox(served)["items"]}
+
+    eventually(lambda: by_kind().keys() >= FOR_OPERATORS, "not everything is listed")  # repairs are looked for at times
+    listed, hers = by_kind(), inbox(served, of_ann=True)
+    assert not FOR_OPERATORS & {item["kind"] for item in hers["items"]}
+    for kind in sorted(FOR_OPERATORS):
+        assert inbox(served, f"?kind={kind}", of_ann=True)["items"] == []
+        assert (hers["counts"]["by_kind"][kind], inbox(served)["counts"]["by_kind"][kind] > 0) == (0, True)
+        assert served.ask("GET", f"/inbox/{listed[kind]}").body["kind"] == kind
+        assert served.ask_as_ann("GET", f"/inbox/{listed[kind]}").status == 404
 
 
 @pytest.mark.req("B-18", "inbox")

@@ -16,6 +16,8 @@ from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Busy, Conflict, Denied, Invalid, NeedsApproval, NotFound, PluginError
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId, Tenant
+from paddock.host.inbox.inbox import ALL_KINDS
+from paddock.host.inbox.source import InboxQuery
 from paddock.host.host import Host
 from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.read.entries import list_entries
@@ -470,5 +472,7 @@ async def test_a_reason_that_a_rule_withholds_is_in_no_part_of_what_its_requeste
             await host.call("mail.note", {}, context=made_by(member))
         shown = await host.approvals.find("default", waits.value.details["approval"], to=member)
         (listed,) = await host.approvals.list_requests("default", to=member)
+        (item,) = (await host.inbox.page(InboxQuery(member, ALL_KINDS, with_others=True))).items
     assert (shown["reason"], shown["preview"]["reason"]) == ("A person checks this first.",) * 2
-    assert "under review" not in str((shown, listed, waits.value, waits.value.details))
+    assert item.detail == "A person checks this first."
+    assert "under review" not in str((shown, listed, item, waits.value, waits.value.details))
