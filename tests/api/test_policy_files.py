@@ -94,6 +94,8 @@ def test_a_change_is_tried_on_recent_calls_and_saved_once_its_version_is_accepte
     refused = put(served, "ours.cedar", QUIET)
     assert (refused.status, refused.body["code"]) == (409, "policy.not_accepted")
     assert refused.body["details"]["change"]["version"] == change["version"]
+    another = put(served, "ours.cedar", QUIET, accept=change["current_version"])
+    assert (another.status, another.body["code"]) == (409, "policy.not_accepted")
     assert put(served, "ours.cedar", HARMLESS, accept=change["version"]).status == 200  # nothing of it needs that
     (stored,) = served.ask("GET", "/policy/files").body["files"]
     saved = put(served, "ours.cedar", QUIET, digest=stored["digest"], accept=change["version"])

@@ -12,7 +12,9 @@ from playwright.sync_api import Browser, expect
 from fixtures.accessibility import violations
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
+from fixtures.page_clients import signed_in
 from fixtures.parrot import parrot
+from fixtures.people import key_of
 from fixtures.visitors import needs_a_browser, visiting
 
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 800}
@@ -138,6 +140,22 @@ def test_the_page_of_a_call_is_not_there_for_another_tenant(served: Daemon) -> N
     assert known.status == unknown.status == 404
     assert known.body["code"] == unknown.body["code"] == "call.not_found"
     shown(served, f"/calls/{theirs}?tenant=acme", status=404)
+
+
+@pytest.mark.req("B-18", "page of a call")
+def test_the_page_of_a_call_is_for_who_made_it_and_its_log_for_operators(served: Daemon) -> None:
+    ann, key = signed_in(served, "ann"), {"authorization": f"Bearer {key_of(served.paddock, 'ann')}"}
+    theirs = made(served, "note", text="ours")
+    hers = served.ask_tcp("POST", "/plugins/parrot/call/note", {"text": "hers"}, **key).body["call_id"]
+
+    assert served.ask_tcp("GET", f"/calls/{theirs}", **key).body["code"] == "call.not_found"
+    record = served.ask_tcp("GET", f"/calls/{hers}", **key).body
+    assert (record["inputs"], record["log"]) == ({"text": "hers"}, None)
+    assert served.ask("GET", f"/calls/{hers}").body["log"]
+    assert (ann.get(f"/calls/{theirs}").status, ann.get(f"/calls/{hers}").status) == (404, 200)
+    assert ann.send(f"/calls/{theirs}/cancel").status == 404
+    found = set(re.findall(r"/calls/(call_\w+)", ann.get("/find?q=parrot").text))
+    assert (hers in found, theirs in found) == (True, False)
 
 
 @pytest.mark.req("B-18", "page of a call")

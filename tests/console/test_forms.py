@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from paddock.console.forms.controls import MAX_CONTROLS, MAX_DEPTH, FormControl, build_control
 from paddock.console.forms.fields import FormField, UnparsedText, build_form, walk_fields
 from paddock.console.forms.hints import parse_ui_hints
+from paddock.console.forms.input_edits import FIELDS_MARK, read_edits
 from paddock.console.forms.parse import (
     ADD_ROW_FIELD,
     RAW_JSON_FIELD,
@@ -304,6 +305,19 @@ def test_a_form_that_nobody_touches_gives_back_what_was_in_it(value: dict[str, A
     read = parse_fields(shape, as_a_browser_sends(build_form(shape, value).root))
 
     assert (read.value, read.problems) == (value, ())
+
+
+def test_a_field_that_a_person_clears_is_not_approved_as_it_was() -> None:
+    text, number = {"type": "string"}, {"type": "integer"}
+    schema = {"type": "object", "properties": {"to": text, "copy": text, "days": number}, "required": ["to"]}
+    params = {"to": "bob", "copy": "eve", "days": 3}
+
+    def edited(**sent: str) -> Any:
+        return read_edits(schema, params, {FIELDS_MARK: ["1"]} | {f"/{name}": [text] for name, text in sent.items()})
+
+    assert edited(to="bob", copy="eve", days="3").value is None
+    assert edited(to="bob", copy="", days="").value == {"to": "bob"}
+    assert edited(to="zoe", copy="eve", days="3").value == params | {"to": "zoe"}
 
 
 def test_a_mistake_of_all_together_is_told_above_the_form() -> None:

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon, eventually
 from fixtures.mail import mail
+from fixtures.page_clients import signed_in
 from fixtures.people import key_of
 from fixtures.visitors import needs_a_browser, visiting
 
@@ -174,6 +175,25 @@ def test_several_of_one_rule_are_answered_together_and_a_failure_hides_none(brow
         page.goto(page.url)  # as someone who reads the address again does
         page.wait_for_url("**/inbox?kind=approval")
     office.answered(third)
+
+
+@pytest.mark.req("B-18", "inbox")
+def test_an_answer_from_the_list_counts_for_what_was_on_screen_and_for_one_rule_alone(office: Office) -> None:
+    operator, first, long = signed_in(office.served, "operator"), office.asked("bob"), office.asked("hay " * 800)
+    odd = office.served.ask("POST", "/plugins/mail/call/odd", {}).body["approval"]["approval"]
+    on_screen = {one: f"{one} {office.request(one)['binding']}" for one in (first, long, odd)}
+
+    def refused(*items: str) -> int:
+        answer = operator.send("/inbox/answer", item=list(items), answer="approve")
+        assert {office.request(one)["state"] for one in on_screen} == {"pending"}, answer.text
+        return answer.status
+
+    assert refused(f"{first} sha256:another") == 409
+    assert refused(first) == 409  # without saying what was on screen
+    assert refused(on_screen[long]) == 409  # its inputs were not
+    assert refused(on_screen[first], on_screen[odd]) == 400
+    assert operator.send("/inbox/answer", item=on_screen[first], answer="approve").status == 303
+    office.answered(first)
 
 
 @pytest.mark.req("B-18", "inbox")

@@ -16,9 +16,9 @@ from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Busy, Conflict, Denied, Invalid, NeedsApproval, NotFound, PluginError
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId, Tenant
+from paddock.host.host import Host
 from paddock.host.inbox.inbox import ALL_KINDS
 from paddock.host.inbox.source import InboxQuery
-from paddock.host.host import Host
 from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.read.entries import list_entries
 from paddock.ledger.write.append import TransactionLedger

@@ -18,6 +18,23 @@ from paddock.host.calls.day_statistics import DayStatistics
 from paddock.host.identity.caller import local_principal
 
 OPERATOR = local_principal("olga")
+WAITS = """
+import time
+from paddock_sdk import Plugin
+plugin = Plugin({name!r}, {version!r})
+@plugin.tool
+def wait(params, context):
+    while True:
+        time.sleep(0.02)
+        plugin.check_cancelled()
+plugin.run()
+"""
+WAIT = {
+    "name": "wait",
+    "description": "Stay until cancelled",
+    "effects": ["read_only"],
+    "input_schema": {"type": "object", "properties": {"word": {"type": "string", "format": "password"}}},
+}
 
 
 async def made(host: Host, **params: Any) -> CallId:
@@ -52,6 +69,15 @@ async def test_a_call_is_known_with_its_inputs_after_a_restart_and_its_result_is
         assert (await host.calls.history.page(stranger, CallFilter())).ended == []
         today = await host.calls.history.day(OPERATOR.tenant)
         assert (today["calls"], today["failed"], today["denied"], today["complete"]) == (2, 1, 0, True)
+
+
+async def test_secrets_in_the_inputs_of_a_call_that_still_runs_are_left_out_too(home: Home) -> None:
+    home.install(program=WAITS, tools=[WAIT])
+    async with open_host(Config(home=home.path, environ={})) as host:
+        handle = host.calls.registry.start("parrot", "wait", {"word": "hunter2"}, host.operator_context("olga"))
+        record = await host.calls.records.show(handle.id, OPERATOR)
+        assert (record["status"], record["inputs"], record["redacted"]) == ("running", {"word": "[redacted]"}, ["word"])
+        await host.approvals.cancel(handle)
 
 
 async def test_inputs_of_the_newest_calls_are_kept_and_none_where_a_setting_says_so(home: Home) -> None:
