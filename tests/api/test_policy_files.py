@@ -109,6 +109,27 @@ def test_a_change_is_tried_on_recent_calls_and_saved_once_its_version_is_accepte
     assert (on_disk.read_text(), on_disk.stat().st_mode & 0o777) == (QUIET, 0o600)
 
 
+@pytest.mark.parametrize(
+    ("who", "what", "failed", "lost"),
+    [
+        ('principal in Role::"guest"', "resource", ["a guest reads unattended"], []),
+        ("principal", 'resource == Callable::"parrot.count"', [], ["parrot.count"]),
+    ],
+)
+def test_failing_tests_and_lost_tools_are_accepted_too_where_no_recent_call_is_decided_otherwise(
+    served: Daemon, who: str, what: str, failed: list[str], lost: list[str]
+) -> None:
+    rule = f'@id("not-these") @text("Not these.") forbid ({who}, action in Action::"anyCall", {what});\n'
+    refused = put(served, "ours.cedar", rule)
+    assert (refused.status, refused.body["code"]) == (409, "policy.not_accepted")
+
+    change = refused.body["details"]["change"]
+    assert (change["changed_decisions"], change["lost"]) == ([], lost)
+    assert [one["name"] for one in change["failed_tests"]][:1] == failed
+    assert "not-these" not in rule_ids(served)
+    assert put(served, "ours.cedar", rule, accept=change["version"]).status == 200
+
+
 def test_of_two_changes_of_one_text_the_second_is_refused(served: Daemon) -> None:
     first = put(served, "ours", HARMLESS).body["file"]
     assert first["name"] == "ours.cedar"

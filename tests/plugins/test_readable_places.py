@@ -18,8 +18,14 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.packages import native, write_file
 from paddock.cage.spec import NOBODY
-from paddock.manifest.capability import parse_capability
-from paddock.plugins.install.path_checks import PathPermissions, PathProber, nobody_may_read, unreadable_paths
+from paddock.manifest.capability import FileAccess, parse_capability
+from paddock.plugins.install.path_checks import (
+    PathPermissions,
+    PathProber,
+    UngrantedPath,
+    nobody_may_read,
+    unreadable_paths,
+)
 
 LOOKER = """
 import os
@@ -57,6 +63,23 @@ real_root = pytest.mark.skipif(
 )
 def test_what_nobody_may_read_is_judged_as_the_kernel_does(found: PathPermissions, *, readable: bool) -> None:
     assert nobody_may_read(found) is readable
+
+
+@pytest.mark.parametrize(
+    ("path", "offered"),
+    [
+        ("/srv/notes", "write:fs:/srv/notes"),
+        ("/srv/notes/all.db", "write:fs:/srv/notes"),  # the journal is made beside it
+        ("/home/ada/all.sqlite3", None),  # never all of a home
+        ("/all.db", None),
+        ("/srv/notes/run.py", None),
+    ],
+)
+def test_a_database_is_offered_for_writing_with_its_folder_unless_that_is_a_whole_home(
+    path: str, offered: str | None
+) -> None:
+    writable = UngrantedPath("settings", path, FileAccess("read", path)).writable
+    assert (str(writable) if writable else None) == offered
 
 
 def test_only_what_is_granted_for_reading_and_is_closed_is_warned_of() -> None:

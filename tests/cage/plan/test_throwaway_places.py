@@ -70,6 +70,8 @@ def test_a_database_is_not_granted_without_the_folder_for_its_journal() -> None:
         grant = f"write:fs:{path}"
         assert refusals(grant, machine=machine) == {grant: "cage.database_without_folder"}
         assert caged(grant, "write:fs:/srv/db", machine=machine)
+        beside = refusals(grant, "read:fs:/srv/db", machine=machine)
+        assert beside == {grant: "cage.database_without_folder"}, "no journal is made in a folder that is only read"
         assert caged(f"read:fs:{path}", machine=machine), "it is only read"
     assert caged("write:fs:/srv/db/notes.txt", machine=machine), "another file"
     with pytest.raises(CageUnavailable) as refused:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import PurePath
 
 from paddock.config.settings import PolicySettings
@@ -33,6 +34,7 @@ from paddock.host.policy.rule_change import (
 )
 from paddock.ledger.read.entries import EntryFilter, list_entries
 from paddock.ledger.write.append import TransactionLedger
+from paddock.ledger.write.writer import LedgerWriter
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
 from paddock.policy.engine import Policy
@@ -52,6 +54,7 @@ class RuleEditor:
     Args:
         views: The plugin store and database, for reads.
         database: Records who changed a file.
+        ledger: Flushed, so that a change is tried on the latest calls too.
         active_policy: The policy in force.
         catalogue: Returns a tenant's current catalogue.
         folder: The files.
@@ -62,6 +65,7 @@ class RuleEditor:
         self,
         views: StoreThread,
         database: Database,
+        ledger: LedgerWriter,
         active_policy: ActivePolicy,
         catalogue: Callable[[Tenant], Catalogue],
         folder: RuleFolder,
@@ -71,6 +75,7 @@ class RuleEditor:
     ) -> None:
         self._views = views
         self._database = database
+        self._ledger = ledger
         self._active_policy = active_policy
         self._catalogue = catalogue
         self._folder = folder
@@ -189,6 +194,8 @@ class RuleEditor:
         before = self._active_policy.policy
         after = await asyncio.to_thread(self._policy_with, name, text)
         tests, failed = await asyncio.to_thread(newly_failed_cases, before, after)
+        with suppress(PaddockError):  # what is recorded can still be compared
+            await self._ledger.flush()
         catalogue, now, tenant = self._catalogue(by.tenant), self._clock.now(), by.tenant
         names = catalogue.names()
 

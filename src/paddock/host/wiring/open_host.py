@@ -383,6 +383,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                     editor=RuleEditor(
                         views,
                         database,
+                        ledger,
                         active_policy,
                         gate.catalogue,
                         RuleFolder(directories, settings.policy),
