@@ -229,6 +229,22 @@ async def test_a_call_that_comes_while_the_process_is_being_killed_is_answered_b
     assert actor.status.pid != pid
 
 
+async def test_a_call_that_comes_while_a_hung_process_is_killed_is_refused_until_the_pause_before_the_next_is_over(
+    stage: Stage,
+) -> None:
+    actor = stage.actor(
+        'hello()\nserve(do_it=lambda request: None, ask_it=lambda request: {"alive": True})', methods=TWO
+    )
+    call = await begun(stage, actor)
+    with pytest.raises(TimedOut):
+        await patiently(call)
+    with pytest.raises(Unavailable) as refused:
+        await patiently(actor.call("ask.it"))
+    assert refused.value.retryable
+    await actor.until(PluginState.RUNNING)
+    assert await patiently(actor.call("ask.it")) == {"alive": True}
+
+
 async def test_an_effect_is_not_begun_while_a_cancelled_call_may_still_cost_the_process(stage: Stage) -> None:
     stuck = 'serve(do_it=lambda request: time.sleep(3600), ask_it=lambda request: {"alive": True})'
     actor = stage.actor(
