@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from paddock import Config, open_host
+from paddock.console.inbox_changes import InboxChanges
 from paddock.console.pages.inbox.inbox import InboxPages
 from paddock.host.identity.caller import local_principal
 from paddock.host.inbox.inbox import InboxPage, InboxService
@@ -40,7 +41,7 @@ async def test_fifty_open_inboxes_of_one_reader_cost_little_more_than_one(
 
     monkeypatch.setattr(InboxService, "page", counted)
     async with open_host(Config(home=tmp_path / "home", environ={})) as host:
-        pages = InboxPages(host, asyncio.Event())
+        pages = InboxPages(host, asyncio.Event(), InboxChanges(host))
         state: dict[str, Any] = {"caller": Caller(local_principal("olga"), "olga", "socket")}
         scope = {"type": "http", "method": "GET", "path": "/inbox/live", "query_string": b"", "headers": []}
         streams = [

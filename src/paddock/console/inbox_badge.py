@@ -1,7 +1,6 @@
 """The badge of the inbox on every page: how much needs the person who reads it, live.
 
-All pages of a tenant share one follower of its events, and all pages of a person share one count. Counting is paced, so
-that hundreds of open pages leave the host to its calls.
+All pages of a person share one count. Counting is paced, so that hundreds of open pages leave the host to its calls.
 """
 
 from __future__ import annotations
@@ -11,19 +10,17 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
-import anyio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from paddock.console.inbox_changes import InboxChanges
 from paddock.console.page import BADGE_STATE_KEY, Page
 from paddock.console.templates import HtmlFragment, render_fragment
 from paddock.core.call import Principal
 from paddock.core.errors import PaddockError
-from paddock.core.ids import Tenant
 from paddock.core.single_flight import SingleFlight
 from paddock.host.host import Host
 from paddock.web.request_context import call_context
@@ -35,40 +32,19 @@ BADGE_PATH: Final = "/inbox-badge"
 _MIN_INTERVAL_S: Final = 1.0  # between two counts for one page
 _MAX_AGE_S: Final = 30.0  # of a count without an event: expiry and problems of the machine have none
 _PAGE_MAX_AGE_S: Final = 0.3  # of the count that a new page begins with
-_RETRY_S: Final = 2.0
 _REST_FACTOR: Final = 3  # a count is followed by a rest of so many times its own length
 _MAX_REMEMBERED: Final = 1_000  # people
 
 _log = logging.getLogger("paddock.console")
 
 
-@dataclass(slots=True)
-class _TenantChanges:
-    """What the open pages of a tenant share: when the inbox of anybody has last changed."""
-
-    pages: int = 0
-    changed_at: float = float("-inf")
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def advance(self) -> None:
-        self.changed_at = time.monotonic()
-        self.changed.set()
-        self.changed = asyncio.Event()
-
-    async def wait_beyond(self, since: float, timeout_s: float) -> None:
-        """Return once something has changed after a time, or after the timeout."""
-        if self.changed_at <= since:
-            with anyio.move_on_after(timeout_s):
-                await self.changed.wait()
-
-
 class InboxBadges:
     """Counts what needs each person, for the pages that they have open."""
 
-    def __init__(self, host: Host, closing: asyncio.Event) -> None:
+    def __init__(self, host: Host, closing: asyncio.Event, changes: InboxChanges) -> None:
         self._host = host
         self._closing = closing
-        self._changes: dict[Tenant, tuple[_TenantChanges, asyncio.Task[None]]] = {}
+        self._changes = changes
         self._counts: OrderedDict[Principal, tuple[float, int]] = OrderedDict()
         self._counting = SingleFlight[Principal, int](self._count)
         self._one_at_a_time = asyncio.Semaphore(1)
@@ -97,7 +73,7 @@ class InboxBadges:
     async def _badges(self, principal: Principal) -> AsyncGenerator[HtmlFragment, None]:
         """Yield the badge now, and whenever it has changed."""
         shown: int | None = None
-        async with self._following(principal.tenant) as changes:
+        async with self._changes.following(principal.tenant) as changes:
             while True:
                 began = time.monotonic()
                 total = await self._paced_count(principal, max(changes.changed_at, began - _MAX_AGE_S / 2))
@@ -139,30 +115,3 @@ class InboxBadges:
         while len(self._counts) > _MAX_REMEMBERED:
             self._counts.popitem(last=False)
         return total
-
-    @asynccontextmanager
-    async def _following(self, tenant: Tenant) -> AsyncGenerator[_TenantChanges, None]:
-        """The changes of a tenant, followed for as long as any page is open."""
-        if tenant not in self._changes:
-            changes = _TenantChanges()
-            self._changes[tenant] = changes, asyncio.create_task(self._follow(tenant, changes))
-        changes, task = self._changes[tenant]
-        changes.pages += 1
-        try:
-            yield changes
-        finally:
-            changes.pages -= 1
-            if not changes.pages:
-                del self._changes[tenant]
-                task.cancel()
-                with anyio.CancelScope(shield=True):
-                    await asyncio.wait({task})
-
-    async def _follow(self, tenant: Tenant, changes: _TenantChanges) -> None:
-        while True:
-            try:
-                async for _ in self._host.inbox.changes(tenant):
-                    changes.advance()
-            except PaddockError as error:
-                _log.warning("changes of inboxes could not be read: %s", error.message)
-            await asyncio.sleep(_RETRY_S)  # it fell behind, or the store is away

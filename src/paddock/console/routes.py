@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from paddock.console.inbox_badge import InboxBadges
+from paddock.console.inbox_changes import InboxChanges
 from paddock.console.page import Page
 from paddock.console.pages.approvals.approvals import ApprovalPages
 from paddock.console.pages.approvals.unknown_outcomes import UnknownOutcomePages
@@ -47,6 +48,7 @@ from paddock.web.routing.route import PUBLIC
 
 def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
     """Return every route of the console. `closing` is set when open streams must end."""
+    inbox_changes = InboxChanges(host)
     pages = [
         Page("GET", f"{STATIC_PREFIX}/{{digest}}/{{name:path}}", serve_file, PUBLIC),
         *HomePages(host, closing).routes(),
@@ -64,7 +66,7 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         *ToolRunPages(host).routes(),
         *ActivityPages(host, closing).routes(),
         *CallPages(host, closing).routes(),
-        *InboxPages(host, closing).routes(),
+        *InboxPages(host, closing, inbox_changes).routes(),
         *ApprovalPages(host, closing).routes(),
         *VerifyPages(host, closing).routes(),
         *LedgerPages(host, closing).routes(),
@@ -84,5 +86,5 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         *WebhookPages(host).routes(),
         *HostSettingsPages(host).routes(),
     ]
-    tour, badges = TourGuide(host), InboxBadges(host, closing)
+    tour, badges = TourGuide(host), InboxBadges(host, closing, inbox_changes)
     return [*map(badges.with_badge, map(tour.with_tour, pages)), *tour.routes(), *badges.routes()]

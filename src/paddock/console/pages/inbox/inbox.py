@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -15,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from paddock.console.forms.request_form import read_form
+from paddock.console.inbox_changes import InboxChanges
 from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.console.pages.inbox.answer import AnswerResult, answer_items, answer_message
 from paddock.console.pages.inbox.outcome import OutcomeView, outcome_of
@@ -110,9 +110,10 @@ class InboxReader:
 class InboxPages:
     """The inbox. Open pages of one reader share the work of a new list, and new lists are made one after another."""
 
-    def __init__(self, host: Host, closing: asyncio.Event) -> None:
+    def __init__(self, host: Host, closing: asyncio.Event, changes: InboxChanges) -> None:
         self._host = host
         self._closing = closing
+        self._changes = changes
         self._lists = SingleFlight[InboxReader, HtmlFragment](self._render_list)
         self._one_at_a_time = asyncio.Semaphore(1)
 
@@ -153,26 +154,15 @@ class InboxPages:
     async def _fragments(self, reader: InboxReader) -> AsyncGenerator[HtmlFragment, None]:
         """Yield the list whenever it has changed."""
         last: HtmlFragment | None = None
-        async with aclosing(self._host.inbox.changes(reader.principal.tenant)) as changes:
-            next_change: asyncio.Future[bool] | None = None
-            try:
-                while True:
-                    next_change = next_change or asyncio.ensure_future(_has_next(changes))
-                    await asyncio.wait({next_change}, timeout=_REFRESH_S)
-                    if next_change.done():
-                        if not next_change.result():
-                            return
-                        next_change = None
-                    current = await self._lists.run(reader)
-                    if current != last:
-                        last = current
-                        yield current
-                    await asyncio.sleep(_MIN_UPDATE_INTERVAL_S)
-            finally:
-                if next_change is not None:
-                    next_change.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await next_change
+        async with self._changes.following(reader.principal.tenant) as changes:
+            while True:
+                began = time.monotonic()
+                current = await self._lists.run(reader)
+                if current != last:
+                    last = current
+                    yield current
+                await asyncio.sleep(_MIN_UPDATE_INTERVAL_S)
+                await changes.wait_beyond(began, _REFRESH_S)
 
     async def answer(self, request: Request) -> Response:
         """Answer one item or several, each on its own binding; the next one opens after a single answer."""
@@ -236,13 +226,6 @@ class InboxPages:
         except NotFound:
             return None
         return outcome_of(self._host, approval, context)
-
-
-async def _has_next(changes: AsyncGenerator[None, None]) -> bool:
-    """Wait for the next change; False if there are no more."""
-    async for _ in changes:
-        return True
-    return False
 
 
 def _requested_kind(request: Request) -> InboxKind | None:
