@@ -474,5 +474,5 @@ async def test_a_reason_that_a_rule_withholds_is_in_no_part_of_what_its_requeste
         (listed,) = await host.approvals.list_requests("default", to=member)
         (item,) = (await host.inbox.page(InboxQuery(member, ALL_KINDS, with_others=True))).items
     assert (shown["reason"], shown["preview"]["reason"]) == ("A person checks this first.",) * 2
-    assert item.detail == "A person checks this first."
+    assert (item.detail, item.rules) == ("A person checks this first.", ())
     assert "under review" not in str((shown, listed, item, waits.value, waits.value.details))
