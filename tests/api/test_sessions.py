@@ -176,7 +176,7 @@ def test_a_session_changes_nothing_for_a_page_of_others_whatever_the_body(
 @pytest.mark.req("B-23", "CSP")
 def test_pages_run_their_own_scripts_alone_and_stand_in_no_frame(peopled: Peopled) -> None:
     cookie = signed_in(peopled, "--user", "olga")
-    for path in ("//", "//plugins", "//plugins/parrot", "//approvals", "//ledger", "//settings", "//no-such-page"):
+    for path in ("//", "//plugins", "//plugins/parrot", "//inbox", "//ledger", "//settings", "//no-such-page"):
         page = peopled.daemon.ask_tcp("GET", path, cookie=cookie, accept="text/html")
         policy = dict(one.strip().split(" ", 1) for one in page.headers["content-security-policy"].split(";"))
         assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'", path

@@ -420,7 +420,7 @@ def test_what_a_plugin_wrote_can_be_read_while_a_daemon_runs_and_afterwards(owne
         assert "remember me" in owner("plugin", "logs", "parrot").out
 
     lines = owner("plugin", "logs", "parrot", "--lines", 1, "--json").json["lines"]
-    assert len(lines) == 1 and set(lines[0]) == {"at", "line", "level", "message", "fields"}
+    assert len(lines) == 1 and set(lines[0]) == {"at", "line", "level", "message", "fields", "request"}
     assert "remember me" in owner("plugin", "logs", "parrot").out
 
 

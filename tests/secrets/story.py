@@ -101,8 +101,10 @@ class Story:
 
     def set_up(self) -> None:
         """Install the plugins, and set every secret."""
+        hosts = [f"net:127.0.0.1:{port}" for port in (self.web.port, self.web.other_port)]
+        keeper = planted.keeper(self.folder / "keeper", self.web.port, self.web.other_port)
+        self.told("plugin", "install", keeper, *(word for host in hosts for word in ("--grant", host)), "--yes")
         for package in (
-            planted.keeper(self.folder / "keeper", self.web.port, self.web.other_port),
             planted.shu(self.folder / "shuttle"),
             planted.kernel(self.folder / "seed"),
             planted.work(self.folder / "work"),

@@ -53,7 +53,8 @@ FACT_FIELDS = frozenset(
     entries rows tenant callable group roles scopes change expires_at
     digest effects status error_category decision policies policy_version approval stands_for
     binding approved state scope count underway capabilities work replay_of undisclosed recovery resolution until
-    webhook types event_id link session via occasion flags hints issuer fields forgotten background file
+    accepted_dangers webhook types event_id link session via occasion flags hints issuer fields forgotten background
+    file
     """.split()  # noqa: SIM905
 )
 

@@ -173,6 +173,11 @@ def erase_call_details(tx: Transaction, tenant: str, principals: Collection[str]
     )
 
 
+def erase_plugin_call_details(tx: Transaction, plugin: str) -> None:
+    """Erase the details of all calls of an uninstalled plugin, for every tenant."""
+    tx.execute("DELETE FROM call_details WHERE plugin = ?", (plugin,))
+
+
 def _write(tx: Transaction, batch: Iterable[_QueuedCall], prune_to: int | None) -> None:
     tenants: set[str] = set()
     for queued in batch:

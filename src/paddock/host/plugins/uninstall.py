@@ -7,13 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
 
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, PluginName, PrincipalId
+from paddock.gate.calls.call_details import CallDetailsStore, erase_plugin_call_details
 from paddock.gate.idempotency.retention import erase_plugin
 from paddock.host.plugins.capability_services import CapabilityServices
 from paddock.host.plugins.logs.plugin_logs import PluginLogs
@@ -22,6 +22,7 @@ from paddock.plugins.manage import remove
 from paddock.plugins.store import purge
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
+from paddock.store.transaction import Transaction
 
 UNINSTALL_WAIT_S = 10.0  # how long an uninstall waits for the plugin's last call
 
@@ -96,6 +97,7 @@ class UninstallCleanup:
         reconciler: Stops what still runs.
         services: Hold plugins' databases, artifacts and cached values open.
         logs: Hold their logs open.
+        call_details: Holds the inputs of their calls.
         tasks: Runs the purges.
     """
 
@@ -105,12 +107,14 @@ class UninstallCleanup:
         reconciler: Reconciler,
         services: CapabilityServices,
         logs: PluginLogs,
+        call_details: CallDetailsStore,
         tasks: TaskGroup,
     ) -> None:
         self._store = store
         self._reconciler = reconciler
         self._services = services
         self._logs = logs
+        self._call_details = call_details
         self._tasks = tasks
         self._in_progress: dict[str, asyncio.Event] = {}
         self._logged_errors: dict[str, str] = {}  # by plugin: the last error, to log each once
@@ -147,15 +151,18 @@ class UninstallCleanup:
             # It may have been uninstalled after the last reconciliation, and would still count as enabled.
             await self._reconciler.reconcile()
             await self._reconciler.stop_unwanted(plugin)
+            await self._call_details.flush()  # or the inputs of its last calls were written after the rest is gone
             loop = asyncio.get_running_loop()
 
             def release(plugin_name: str) -> None:
                 asyncio.run_coroutine_threadsafe(self._release_resources(plugin_name), loop).result()
 
             def purge_data(store: PluginStore) -> None:
-                purge.purge_plugin(
-                    store, plugin, release, partial(erase_plugin, clock=store.clock, random=store.random)
-                )
+                def delete_rows(tx: Transaction, name: str) -> None:
+                    erase_plugin(tx, name, clock=store.clock, random=store.random)
+                    erase_plugin_call_details(tx, name)
+
+                purge.purge_plugin(store, plugin, release, delete_rows)
 
             await self._store.run(purge_data)
             self._logged_errors.pop(plugin, None)

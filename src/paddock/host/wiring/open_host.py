@@ -283,7 +283,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             resumer = PendingCallResumer(gate, calls, approvals, database, clock)
             eager = config.start == "enabled"
             reconciler = Reconciler(store, supervisor, catalogues, preparer, logs, tasks, eager=eager)
-            uninstall_cleanup = UninstallCleanup(store, reconciler, services, logs, tasks)
+            uninstall_cleanup = UninstallCleanup(store, reconciler, services, logs, call_details, tasks)
             definitions = DefinitionService(store, views, logs, reconciler, resumer.void_pending)
             metrics = Metrics(supervisor.statuses, calls, ledger, database)
             gate.observe(metrics.call_ended, log_call, call_details.call_ended, *([spans.call_ended] if spans else []))
