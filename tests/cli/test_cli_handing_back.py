@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fixtures.commands import Paddock
+from fixtures.daemons import daemon
 from fixtures.packages import answering, write_json
 
 DESKTOP = {
@@ -47,6 +48,14 @@ def test_an_import_prints_what_to_paste_into_vs_code(paddock: Paddock, source: P
     said = known("import", file, "--yes", "--json").json["client"]
     assert said["stdio"] == {"servers": {"paddock": started(paddock, type="stdio")}}
     assert said["http"]["servers"]["paddock"]["url"] == "https://paddock.example.org/mcp"
+
+
+def test_what_to_paste_names_the_address_at_which_the_daemon_listens(paddock: Paddock, source: Path) -> None:
+    file = write_json(source / "claude_desktop_config.json", DESKTOP)
+    with daemon(paddock) as running:
+        said = paddock("import", file, "--yes", "--json").json["client"]
+        address = "http://{}:{}/mcp".format(*running.tcp)
+    assert said["http"]["mcpServers"]["paddock"]["url"] == address
 
 
 def test_replace_puts_paddock_into_the_file_and_keeps_what_it_was(paddock: Paddock, source: Path) -> None:

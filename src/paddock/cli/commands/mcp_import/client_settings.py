@@ -81,10 +81,10 @@ def require_client_settings(client: McpClientSettings | None, path: Path) -> Mcp
     return client
 
 
-def print_client_snippet(client: McpClientSettings, http: HttpSettings, *, as_json: bool) -> dict[str, Any]:
+def print_client_snippet(client: McpClientSettings, mcp_url: str | None, *, as_json: bool) -> dict[str, Any]:
     """Print the snippet to paste into the client's settings, and return it as JSON data."""
     stdio = config_snippet(client.form, client.stdio())
-    url = _mcp_url(http) if client.form in (MCP_SERVERS, VSCODE) else None
+    url = mcp_url if client.form in (MCP_SERVERS, VSCODE) else None
     over_http = config_snippet(client.form, http_entry(url, TOKEN_PLACEHOLDER)) if url else None
     if not as_json:
         print_message()
@@ -98,10 +98,15 @@ def print_client_snippet(client: McpClientSettings, http: HttpSettings, *, as_js
     return {"stdio": stdio, "http": over_http}
 
 
-def _mcp_url(http: HttpSettings) -> str | None:
-    """Return the URL of `/mcp`; None if HTTP is off or only the daemon knows the port."""
-    if http.public_url:
-        return f"{http.public_url.rstrip('/')}/mcp"
+def find_mcp_url(http: HttpSettings, published: str | None) -> str | None:
+    """Return the URL of `/mcp`; None if HTTP is off or only a daemon would know the port.
+
+    Args:
+        http: The settings.
+        published: The URL at which a daemon listens now; `serve --port` may differ from the settings.
+    """
+    if known := http.public_url or published:
+        return f"{known.rstrip('/')}/mcp"
     host, _, port = http.address.rpartition(":")
     if not host or port == "0":  # off, or any port that is free
         return None

@@ -64,17 +64,23 @@ def hand_over(
     imported: Sequence[FoundServer], terms: ImportTerms, failures: list[PaddockError], *, as_json: bool
 ) -> dict[str, Any]:
     """Replace the imported servers in the settings of each client, or print what to paste. Returns JSON data."""
-    from paddock.cli.commands.mcp_import.client_settings import print_client_snippet, update_client_settings
+    from paddock.cli.commands.mcp_import.client_settings import (
+        find_mcp_url,
+        print_client_snippet,
+        update_client_settings,
+    )
     from paddock.cli.commands.mcp_import.replacement_log import ReplacementLog
     from paddock.config.directories import find_directories
     from paddock.config.load import load_settings
     from paddock.config.project_file import working_directory
+    from paddock.web.daemon_address import read_daemon_url
 
     clients = {place.path: place.settings for server in imported for place in server.places if place.settings}
     if not clients:
         return {}
     directories = find_directories(os.environ, Path.home())
     http = load_settings(directories, os.environ, cwd=working_directory()).settings.http
+    mcp_url = find_mcp_url(http, read_daemon_url(directories))
     results: list[dict[str, Any]] = []
     for path, client in clients.items():
         titles = [server.title for server in imported if any(place.path == path for place in server.places)]
@@ -88,7 +94,7 @@ def hand_over(
                 print_error(error)
         # Each format once: the files of most clients take the same lines.
         repeated = client.form in {clients[Path(one["file"])].form for one in results}
-        snippet = print_client_snippet(client, http, as_json=as_json or bool(written) or repeated)
+        snippet = print_client_snippet(client, mcp_url, as_json=as_json or bool(written) or repeated)
         results.append({"file": str(path)} | snippet | written)
     if any("written" in result for result in results) and not as_json:
         print_message(f"  {styled('→', 'dim')} restart your client; to go back: paddock import --undo")
