@@ -23,7 +23,7 @@ _log = logging.getLogger("paddock.console")
 
 @dataclass(slots=True)
 class TenantChanges:
-    """What the open pages of a tenant share: when the inbox of anybody has last changed."""
+    """Shared by the open pages of a tenant: when an inbox in it last changed."""
 
     pages: int = 0
     changed_at: float = float("-inf")

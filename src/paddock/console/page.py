@@ -139,7 +139,7 @@ FLASH_MESSAGES: Final = {
     "webhook_on_from_now": "Enabled. Only new events are sent.",
     "webhook_off": "Disabled. Events wait until you enable it.",
     "webhook_removed": "The webhook is removed, with its secret and its dead letters.",
-    "webhook_retried": "Sent again within seconds. Load this page again to see what became of it.",
+    "webhook_retried": "Sent again within seconds. Load this page again to see the result.",
     "rules_saved": "Saved. The rules decide from now on.",
     "rules_removed": "The file is removed. Its rules no longer decide.",
     "checked": "Checked again just now.",

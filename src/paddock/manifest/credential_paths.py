@@ -68,7 +68,7 @@ _HOME_DIRECTORIES = re.compile(r"/root|(/var)?/home(/[^/]+)?")
 
 
 def is_whole_home(path: str) -> bool:
-    """Whether an absolute path is somebody's whole home directory, contains all homes, or is the root directory."""
+    """Whether an absolute path is a whole home directory, contains all homes, or is the root directory."""
     return path == "/" or _HOME_DIRECTORIES.fullmatch(path) is not None
 
 

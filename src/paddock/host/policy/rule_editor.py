@@ -244,7 +244,7 @@ def _require_file(files: list[StoredRuleFile], name: str) -> StoredRuleFile:
 
 
 def not_accepted_error(change: RuleChange) -> Conflict:
-    """Build the error for a change whose consequences nobody has accepted yet."""
+    """Build the error for a change whose consequences are not accepted yet."""
     parts = [
         f"{len(change.failed_tests)} policy tests fail" if change.failed_tests else "",
         f"recent calls would be decided otherwise: {len(change.changed_decisions)}" if change.changed_decisions else "",

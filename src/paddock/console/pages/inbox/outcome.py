@@ -19,7 +19,7 @@ _ENDED = frozenset({"succeeded", "failed", "in_doubt", "cancelled"})
 
 @dataclass(frozen=True, slots=True)
 class OutcomeView:
-    """What became of an answered request.
+    """The outcome of an answered request.
 
     Attributes:
         words: The state of its call.
