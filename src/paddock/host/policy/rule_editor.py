@@ -14,7 +14,7 @@ from paddock.config.settings import PolicySettings
 from paddock.core.action import Action
 from paddock.core.call import Principal
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Conflict, Invalid, NotFound, OperatorError, PaddockError, Problem
+from paddock.core.errors import Conflict, Invalid, NotFound, OperatorError, PaddockError
 from paddock.core.events.system import PolicyEdited
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.printable import printable
@@ -258,9 +258,3 @@ def not_accepted_error(change: RuleChange) -> Conflict:
         hint=f"accept the version {change.version} if that is what you want",
         details={"change": change.to_json()},
     )
-
-
-def problems_by_file(error: Invalid, name: str) -> tuple[list[Problem], list[Problem]]:
-    """Split the mistakes of rules into those of one file, and those of others."""
-    own = [problem for problem in error.problems if PurePath(problem.path).name == name]
-    return own, [problem for problem in error.problems if PurePath(problem.path).name != name]

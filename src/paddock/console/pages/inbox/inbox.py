@@ -267,8 +267,3 @@ def _common_rules(rows: Sequence[InboxRow]) -> dict[str, int]:
     """Return the rules that asked for at least two items which can be answered from the list, with how many."""
     counted = Counter(rule for row in rows if row.choices for rule in set(row.item.rules))
     return {rule: number for rule, number in counted.items() if number > 1}
-
-
-def list_redirect(kind: InboxKind) -> Response:
-    """Redirect to the list of one kind."""
-    return RedirectResponse(f"/inbox?kind={kind}", 303)
