@@ -32,7 +32,8 @@ EXCEPTIONS = {
         "database.transaction": "the transaction under way, kept by the class that begins and ends it",
     },
     "gate": {
-        "target.entry_template": "a cache, filled by the first call",
+        "target.start_template": "a cache, filled by the first call",
+        "target.end_template": "a cache, filled by the first call",
     },
     "mcp_server": {"reply.status": "a response that is being built"},
 }

@@ -5,7 +5,7 @@ Calls that only read come thousands a second, so a decision about them is usuall
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -86,6 +86,14 @@ class ConsentCache:
 _MAX_CACHED_DECISIONS = 10_000
 
 
+class MadeDecision(NamedTuple):
+    """A decision about a call that is about to start."""
+
+    target: CallTarget
+    context: CallContext
+    decision: Decision
+
+
 class Authorizer(Protocol):
     """Decides about calls."""
 
@@ -94,14 +102,14 @@ class Authorizer(Protocol):
         ...
 
     async def decide(self, target: CallTarget, context: CallContext, *, anew: bool = False) -> Decision:
-        """The policy's decision about a call. One that allows an effect is checked with `still_holds` as it starts.
+        """The policy's decision about a call. One that allows an effect is checked with `still_hold` as it starts.
 
         `anew`: by the consents as they are right now, not as they were a moment ago.
         """
         ...
 
-    def still_holds(self, tx: Transaction, target: CallTarget, context: CallContext, decision: Decision) -> bool:
-        """Whether the decision is still the same, by the consents within this transaction."""
+    def still_hold(self, tx: Transaction, decisions: Sequence[MadeDecision]) -> bool:
+        """Whether all decisions are still the same, by the consents within this transaction."""
         ...
 
     def rule_pins(self, decision: Decision) -> tuple[str, ...]:
@@ -154,10 +162,12 @@ class PolicyAuthorizer:
         # A person who consented a moment ago is neither refused nor asked again.
         return self._decide_with(target, context, await self._consents.read_now(principal))
 
-    def still_holds(self, tx: Transaction, target: CallTarget, context: CallContext, decision: Decision) -> bool:
-        return (
-            self._decide_with(target, context, consented_names(tx, context.tenant, context.principal.person))
-            == decision
+    def still_hold(self, tx: Transaction, decisions: Sequence[MadeDecision]) -> bool:
+        people = {(context.tenant, context.principal.person) for _, context, _ in decisions}
+        consents = {person: consented_names(tx, *person) for person in people}
+        return all(
+            self._decide_with(target, context, consents[context.tenant, context.principal.person]) == decision
+            for target, context, decision in decisions
         )
 
     def _decide_with(self, target: CallTarget, context: CallContext, consents: frozenset[str]) -> Decision:
@@ -197,8 +207,8 @@ class AllowAll:
         del anew
         return self.decide_cached(target, context)
 
-    def still_holds(self, tx: Transaction, target: CallTarget, context: CallContext, decision: Decision) -> bool:
-        del tx, target, context, decision
+    def still_hold(self, tx: Transaction, decisions: Sequence[MadeDecision]) -> bool:
+        del tx, decisions
         return True
 
     def rule_pins(self, decision: Decision) -> tuple[str, ...]:
@@ -266,10 +276,12 @@ class AgentAllowlistAuthorizer:
         environment = _environment_of(context)
         return self.policy_source.policy.decide(build_call_request(agent, target.policy_resource, environment))
 
-    def still_holds(self, tx: Transaction, target: CallTarget, context: CallContext, decision: Decision) -> bool:
-        if context.principal.kind == "agent":
-            return self._decide_for_agent(target, context) == decision
-        return self.fallback.still_holds(tx, target, context, decision)
+    def still_hold(self, tx: Transaction, decisions: Sequence[MadeDecision]) -> bool:
+        about_agents = [made for made in decisions if made.context.principal.kind == "agent"]
+        about_others = [made for made in decisions if made.context.principal.kind != "agent"]
+        return all(
+            self._decide_for_agent(target, context) == decision for target, context, decision in about_agents
+        ) and self.fallback.still_hold(tx, about_others)
 
     def rule_pins(self, decision: Decision) -> tuple[str, ...]:
         return self.fallback.rule_pins(decision)

@@ -34,8 +34,8 @@ InvocationStatus: TypeAlias = Literal[
 MAX_INPUT_BYTES: Final = 32 * 1024
 """Larger inputs are not kept for the page of a call."""
 
+_CALLED = ("plugin.method_called",)
 _RETURNED = ("plugin.method_returned",)
-_CALLED_AND_RETURNED = ("plugin.method_called", *_RETURNED)
 _EMPTY: Mapping[str, Any] = {}
 _NULL_FIELDS: dict[str, Any] = dict.fromkeys(field_names(CallEnded))
 
@@ -132,27 +132,48 @@ class Invocation:
 
         return digest_and_forward
 
-    def started_event(self) -> CallStarted:
-        """The `call.started` event. Marks the call as started."""
-        target, context, decision = self.target, self.context, self.decision
-        self.started = True
-        return CallStarted(
-            name=target.key.plugin,
-            method=target.spec.name,
-            version=target.manifest.version,
-            digest=target.key.digest,
-            effects=target.effects,
-            request_id=context.request,
-            operator_id=context.operator,
-            project_id=context.project,
-            owner=context.principal.owner,
-            payload_hash=self.payload_hash,
-            decision=decision.word if decision else "allow",
-            policies=decision.policies if decision else (),
-            policy_version=decision.version if decision else "",
-            approval=self.approval,
-            background=context.background or None,
+    def split_start(self) -> SplitEvent:
+        """The `call.started` event in two parts, for the ledger. Built by its writer, for many calls at once."""
+        context = self.context
+        personal: dict[str, Any] = {
+            "operator_id": context.operator,
+            "project_id": context.project,
+            "owner": context.principal.owner,
+            "payload_hash": self.payload_hash,
+        }
+        return SplitEvent(
+            CallStarted,
+            self._pre_encoded_start() or self._start_facts(),
+            {name: value for name, value in personal.items() if value is not None},
         )
+
+    def _start_facts(self) -> dict[str, Any]:
+        target, context, decision = self.target, self.context, self.decision
+        facts: dict[str, Any] = {
+            "name": target.key.plugin,
+            "method": target.spec.name,
+            "version": target.manifest.version,
+            "digest": target.key.digest,
+            "effects": target.effects,
+            "request_id": context.request,
+            "decision": decision.word if decision else "allow",
+            "policies": decision.policies if decision else (),
+            "policy_version": decision.version if decision else "",
+            "stands_for": _CALLED,
+        }
+        optional = {"approval": self.approval, "background": context.background or None}
+        return facts | {name: value for name, value in optional.items() if value is not None}
+
+    def _pre_encoded_start(self) -> PreEncoded | None:
+        """The facts as canonical JSON from the target's template; None where this call has more to say."""
+        target, decision = self.target, self.decision
+        if decision is None or self.approval is not None or self.context.background:
+            return None
+        template = target.start_template
+        if template is None or template.decision is not decision:
+            template = EntryTemplate.from_facts(decision, self._start_facts(), ("request_id",))
+            target.start_template = template
+        return template.render_start(self.context.request, target.key.plugin)
 
     def finish(self, now: float, result: Any, error: BaseException | None, *, retained: bool = False) -> None:
         """Note the outcome and drop the payload, which is large and would wait with the entry for the disk.
@@ -217,7 +238,7 @@ class Invocation:
             "duration_ms": self.duration_ms,
             "metrics": metrics,
             "policies": (),
-            "stands_for": () if not self.ran else _RETURNED if self.started else _CALLED_AND_RETURNED,
+            "stands_for": () if not self.ran else _RETURNED if self.started else _CALLED + _RETURNED,
         }
         if decision is not None:
             facts["decision"] = decision.word
@@ -236,14 +257,14 @@ class Invocation:
     def _pre_encoded_facts(self) -> PreEncoded | None:
         """The facts as canonical JSON from the target's template; None where this call has more to say.
 
-        Nearly all calls fit the template: successful reads of which nothing is special.
+        Nearly all calls fit the template: they succeeded, and nothing about them is special.
         """
         target, decision = self.target, self.decision
         if (
             decision is None
             or self.status != "succeeded"
             or not self.ran
-            or self.started
+            or self.started is self.only_reads
             or self.tally
             or self.event_digest is not None
             or self.approval is not None
@@ -252,10 +273,11 @@ class Invocation:
             or self.context.background
         ):
             return None
-        template = target.entry_template
+        template = target.end_template
         if template is None or template.decision is not decision:
-            template = target.entry_template = EntryTemplate.from_facts(decision, self._facts())
-        return template.render(self.duration_ms, self.context.request, target.key.plugin)
+            template = EntryTemplate.from_facts(decision, self._facts(), ("duration_ms", "request_id"))
+            target.end_template = template
+        return template.render_end(self.duration_ms, self.context.request, target.key.plugin)
 
     def _personal_fields(self) -> dict[str, Any]:
         context, events, metadata = self.context, self.event_digest, self._metadata

@@ -1,9 +1,10 @@
 """The embedded database for many callers: one writer that commits in groups, and readers beside it.
 
-Units queue up for one writer thread. It runs those that are waiting one after another, each in a savepoint of its own,
-and commits them together: the sync to disk is what costs, and a group pays it once. Commit hooks of several units run
-once for all. No caller is answered before the commit is durable. A unit that raises rolls back its own savepoint and
-affects no other, nor does one whose commit hook fails; a commit that fails fails the whole group.
+Units queue up for one writer thread. It runs those that are waiting one after another and commits them together: the
+sync to disk is what costs, and a group pays it once. Commit hooks of several units run once for all. No caller is
+answered before the commit is durable. A unit that raises affects no other: where it had changed rows, the group is
+rolled back and runs again, each unit in a savepoint of its own. Nor does one affect others whose commit hook fails; a
+commit that fails fails the whole group.
 
 Threads start with the first unit that needs them. All callers must use the event loop it was opened on.
 """
@@ -40,6 +41,10 @@ _READERS = 4
 class _Unit(NamedTuple):
     fn: Callable[[Transaction], Any]
     answer: asyncio.Future[Any]
+
+
+class _UnitLeftChanges(Exception):
+    """A unit that ran without a savepoint failed after it had changed rows."""
 
 
 class _Outcome(NamedTuple):
@@ -139,16 +144,33 @@ class GroupCommit:
                 self._notify_callers(self._commit(group))
 
     def _commit(self, group: list[_Unit]) -> list[_Outcome]:
-        """Run a group in one transaction, and return the outcome of each unit once it is certain."""
+        """Run a group in one transaction, and return the outcome of each unit once it is certain.
+
+        Nearly all units succeed, or fail before they change anything, so savepoints are made only where one did not:
+        they would be half of all statements.
+        """
+        try:
+            return self._commit_group(group, savepoints=False)
+        except _UnitLeftChanges:
+            return self._commit_group(group, savepoints=True)
+
+    def _commit_group(self, group: list[_Unit], *, savepoints: bool) -> list[_Outcome]:
+        """As `_commit`.
+
+        Raises:
+            _UnitLeftChanges: nothing of the group was kept.
+        """
         hook_error: BaseException | None = None
         try:
             with transaction(self._direct.connection, self._direct.path, "BEGIN IMMEDIATE") as group_tx:
-                outcomes = [self._run(unit, group_tx) for unit in group]
+                outcomes = [self._run(unit, group_tx, savepoint=savepoints) for unit in group]
                 try:
                     group_tx.run_without_hooks(group_tx.run_commit_hooks)
                 except BaseException as error:
                     hook_error = error
                     raise
+        except _UnitLeftChanges:
+            raise
         except BaseException as error:  # the thread must live on, and every caller be answered
             if hook_error is None or isinstance(hook_error, StoreUnavailable):
                 return [_Outcome(unit.answer, None, _group_failed_error(error)) for unit in group]
@@ -158,9 +180,11 @@ class GroupCommit:
             return [outcome for unit in group for outcome in self._commit([unit])]
         return outcomes
 
-    def _run(self, unit: _Unit, group_tx: SqliteTransaction) -> _Outcome:
+    def _run(self, unit: _Unit, group_tx: SqliteTransaction, *, savepoint: bool) -> _Outcome:
         connection, path = self._direct.connection, self._direct.path
-        connection.execute("SAVEPOINT unit")
+        if savepoint:
+            connection.execute("SAVEPOINT unit")
+        changes_before = connection.total_changes()
         tx = SqliteTransaction(connection, path)
         try:
             result = tx.run_without_hooks(unit.fn)
@@ -168,10 +192,14 @@ class GroupCommit:
             if not connection.in_transaction:
                 # Out of space or memory, SQLite rolled back the whole group: all of it has failed.
                 raise tx.failure or to_paddock_error(apsw.AbortError(str(error)), connection, path) from error
-            connection.execute("ROLLBACK TO unit")
-            connection.execute("RELEASE unit")
+            if savepoint:
+                connection.execute("ROLLBACK TO unit")
+                connection.execute("RELEASE unit")
+            elif connection.total_changes() != changes_before:
+                raise _UnitLeftChanges from error
             return _Outcome(unit.answer, None, error)
-        connection.execute("RELEASE unit")
+        if savepoint:
+            connection.execute("RELEASE unit")
         for hook, items in tx.commit_hooks.items():
             group_tx.commit_hooks.setdefault(hook, []).extend(items)
         return _Outcome(unit.answer, result, None)

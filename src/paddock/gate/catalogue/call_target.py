@@ -36,13 +36,14 @@ class CallTarget:
         "_policy_resource",
         "discovered",
         "dynamic",
+        "end_template",
         "entry",
-        "entry_template",
         "key",
         "manifest",
         "requested_name",
         "schemas",
         "spec",
+        "start_template",
         "withheld",
     )  # fmt: skip
 
@@ -70,7 +71,9 @@ class CallTarget:
         self._effects: tuple[str, ...] | None = None
         self._definition_hash: str | None = None
         self._checked_field: str | None = None
-        self.entry_template: EntryTemplate | None = None  # ledger entry template of the last call to it
+        # Of the ledger's entries about the last call to it.
+        self.start_template: EntryTemplate | None = None
+        self.end_template: EntryTemplate | None = None
 
     @property
     def policy_resource(self) -> CallableTarget:

@@ -7,7 +7,7 @@ outcome is recorded in another, before the caller gets it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -174,9 +174,9 @@ class EffectCoordinator:
 
         Raises:
             KeyAlreadyClaimed: another host has the key by now.
-            HostError: the record has changed, or this host has lost its lease.
+            HostError: the record has changed. It is raised before the commit where this host has lost its lease.
         """
-        require_lease(tx, here)
+        tx.before_commit(_require_leases, here)
         now, effect = self._now(), invocation.effect
         if effect is None or effect.state is EffectState.FAILED_NO_EFFECT:
             effect = self._claim_record(
@@ -314,6 +314,12 @@ class EffectCoordinator:
 
     def _now(self) -> str:
         return self._clock.now().isoformat()
+
+
+def _require_leases(tx: Transaction, runs: Sequence[NodeRun]) -> None:
+    """Once for all calls that start together."""
+    for run in set(runs):
+        require_lease(tx, run)
 
 
 def effect_key_of(invocation: Invocation) -> EffectKey:

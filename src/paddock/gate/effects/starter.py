@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -14,22 +14,22 @@ from paddock.approvals.request import ApprovalRequest
 from paddock.approvals.service import Approvals
 from paddock.core.error_formats import error_to_json
 from paddock.core.errors import NeedsApproval, PaddockError, StoreUnavailable
-from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant
 from paddock.core.tasks import run_to_completion
-from paddock.gate.authorization import Authorizer, denied_error
+from paddock.gate.authorization import Authorizer, MadeDecision, denied_error
 from paddock.gate.effects.approval_preview import approval_required_error
 from paddock.gate.effects.coordinator import EffectCoordinator
 from paddock.gate.effects.deferred_cleanups import DeferredCleanups
 from paddock.gate.effects.stored_context import dump_context
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.invocation import Invocation
+from paddock.ledger.entry import EventSource
 from paddock.policy.decision import Ask, Deny
 from paddock.principals.people import count_approvers
 from paddock.queue.leases import NodeRun
 from paddock.store.database import Database, Transaction
 
-RecordIn = Callable[[Transaction, Invocation, Event], None]
+RecordIn = Callable[[Transaction, Invocation, EventSource], None]
 """Writes an event of a call into the ledger, within a transaction."""
 
 OUTCOME_UNKNOWN_CODE = "store.outcome_unknown"
@@ -97,11 +97,10 @@ class CallStarter:
         await run_to_completion(self._record_start(invocation, here))
 
     async def _record_start(self, invocation: Invocation, here: NodeRun | None) -> None:
-        context, started = invocation.context, invocation.started_event()
+        context = invocation.context
+        invocation.started = True
         try:
-            invocation.effect = await self.database.write(
-                lambda tx: self._record_start_in(tx, invocation, here, started)
-            )
+            invocation.effect = await self.database.write(lambda tx: self._record_start_in(tx, invocation, here))
             if invocation.effect is not None:
                 key, fence = invocation.effect.effect_key.key, invocation.effect.fence
                 invocation.context = replace(context, idempotency_key=key, fence=fence, call=invocation.call_id)
@@ -116,11 +115,11 @@ class CallStarter:
             raise
 
     def _record_start_in(
-        self, tx: Transaction, invocation: Invocation, here: NodeRun | None, started: Event
+        self, tx: Transaction, invocation: Invocation, here: NodeRun | None
     ) -> IdempotencyRecord | None:
         context, decided = invocation.context, invocation.decision
-        if here is not None and decided and not self.authorizer.still_holds(tx, invocation.target, context, decided):
-            raise DecisionChanged
+        if here is not None and decided:
+            tx.before_commit(self._require_same_decisions, MadeDecision(invocation.target, context, decided))
         if invocation.resumed_approval is not None:
             self.approvals.consume(
                 tx,
@@ -134,8 +133,13 @@ class CallStarter:
         elif invocation.approval is not None:
             self.approvals.require_standing(tx, context.tenant, invocation.approval)
         effect = None if here is None else self.effects.record_start(tx, invocation, here)
-        self.record_in(tx, invocation, started)
+        self.record_in(tx, invocation, invocation.split_start)
         return effect
+
+    def _require_same_decisions(self, tx: Transaction, decisions: Sequence[MadeDecision]) -> None:
+        """Once for all calls that start together: nearly all are the same few people's."""
+        if not self.authorizer.still_hold(tx, decisions):
+            raise DecisionChanged
 
     async def _undo_start(self, invocation: Invocation, error: StoreUnavailable) -> None:
         """Undo a start whose commit is unknown. The plugin is not called: if the start was committed, the call had no
