@@ -32,6 +32,16 @@ def daemon(request: pytest.FixtureRequest) -> Iterator[Daemon]:
         yield daemon
 
 
+def test_a_plugin_that_is_launched_once_has_no_zygote_and_the_second_launch_starts_one() -> None:
+    with open_daemon(warm=True) as daemon:
+        launch(daemon, FOREVER)
+        before = set(child_pids(daemon.warden))
+        _, pid = launch(daemon, FOREVER)
+        assert not is_warm(pid)
+        assert len(set(child_pids(daemon.warden)) - before) == 2, "the plugin, and the zygote"
+        warm_up(daemon)
+
+
 def test_a_signal_reaches_a_warm_plugin_and_its_end_takes_everything_with_it(daemon: Daemon) -> None:
     script = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\n" + FOREVER
     number, pid = launch(daemon, script)
@@ -111,6 +121,7 @@ def test_zygotes_that_fail_twice_in_a_row_are_left_alone_and_plugins_start_cold(
     for _ in range(2):
         number, _ = launch(daemon, "pass")
         daemon.tell("end", number=number)
+        assert eventually(lambda: bool(cages(daemon)))  # it looks like the warden until it has become bubblewrap
         (outer,) = cages(daemon)
         kill_hard(outer)
         assert eventually(lambda: not cages(daemon))

@@ -1,8 +1,8 @@
-"""The warden's pool of zygotes: one for each kind of Python plugin, started when first needed, stopped when idle.
+"""The warden's pool of zygotes: one for each kind of Python plugin, started with its second launch, stopped when idle.
 
-A first launch does not wait for a zygote, which takes longer to start than the launch itself does; it uses bubblewrap,
-and the zygote is there for the next. A launch that finds its zygote alive but without a spare copy waits a
-moment for one. Zygotes that fail twice in a row are not used for a while.
+A zygote takes longer to start than a launch does, so no launch waits for it, and a kind that is launched once has none:
+the second launch uses bubblewrap too, and the zygote is there for the third. A launch that finds its zygote alive but
+without a spare copy waits a moment for one. Zygotes that fail twice in a row are not used for a while.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class ZygotePool:
         self._seccomp = seccomp
         self._trees = trees
         self._as_mount = as_mount
+        self._launched_before: set[ZygoteKey] = set()
         self._entries: dict[ZygoteKey, _PoolEntry] = {}
         self._stopping: list[Zygote] = []
         self._failures: dict[ZygoteKey, int] = {}
@@ -164,6 +165,9 @@ class ZygotePool:
         if warm_start.key in self._entries:
             self._entries[warm_start.key].used_at = now
             return self._entries[warm_start.key]
+        if warm_start.key not in self._launched_before:
+            self._launched_before.add(warm_start.key)  # most daemons with one plugin never start another
+            return None
         if not self._make_room():
             return None
         self._started += 1
