@@ -31,6 +31,9 @@ class Proven:
     def __init__(self, now: Caller | Denied | None) -> None:
         self.now = now
 
+    def rights_revision(self) -> int:
+        return 0
+
     async def authenticate(self, scope: object) -> Caller | None:
         del scope
         if isinstance(self.now, Denied):

@@ -130,6 +130,38 @@ async def test_what_does_not_fit_moves_the_number_on_without_an_event(office: Of
         assert (await anext(following)).text == b"id: 3\n\n"
 
 
+async def test_only_what_somebody_follows_is_read_and_one_who_comes_meanwhile_misses_nothing(office: Office) -> None:
+    batches: list[Any] = []
+    came: list[asyncio.Task[Any]] = []
+
+    @dataclass
+    class Watched(Counting):
+        async def read(self, unit: Any) -> Any:
+            got = await super().read(unit)
+            if isinstance(got, dict):
+                batches.append(got[DEFAULT_TENANT])
+                if not came:  # while the entries are on their way to those who follow
+                    came.append(asyncio.ensure_future(anext(late)))
+                    await joined(live, 2)
+            return got
+
+    live = live_on(office, Watched(office.database))
+    now = await live.last_seq(DEFAULT_TENANT)
+    narrow = live.follow(DEFAULT_TENANT, EventView(("approval.*", "plugin.*")), now)
+    late = live.follow(DEFAULT_TENANT, EventView(("group.*",)), now)
+    first = asyncio.ensure_future(anext(narrow))
+    await joined(live, 1)
+    await office.happen("a", "b")
+
+    assert await live.poll(), "it has to read again, for the one who came"
+    assert batches == [([], now + 2)]
+    assert not await live.poll()
+    assert [name for _, name in told((await came[0]).text)] == ["a", "b"]
+    assert not first.done()
+    first.cancel()
+    await late.aclose()
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Daemon, dict[str, str]], None, None]:
     paddock = Paddock(tmp_path_factory.mktemp("live") / "home")

@@ -1,7 +1,4 @@
-"""The badge of the inbox on every page: how much needs the person who reads it, live.
-
-All pages of a person share one count. Counting is paced, so that hundreds of open pages leave the host to its calls.
-"""
+"""The badge of the inbox on every page: how much needs the person who reads it, live."""
 
 from __future__ import annotations
 
@@ -9,16 +6,16 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.console.inbox_changes import InboxChanges
+from paddock.console.live_fragments import LiveFragments
 from paddock.console.page import BADGE_STATE_KEY, Page
 from paddock.console.templates import HtmlFragment, render_fragment
+from paddock.console.tenant_changes import TenantChanges
 from paddock.core.call import Principal
 from paddock.core.errors import PaddockError
 from paddock.core.single_flight import SingleFlight
@@ -29,25 +26,25 @@ from paddock.web.security.authenticate import caller_of
 from paddock.web.sse import event_stream
 
 BADGE_PATH: Final = "/inbox-badge"
-_MIN_INTERVAL_S: Final = 1.0  # between two counts for one page
+_MIN_INTERVAL_S: Final = 1.0
 _MAX_AGE_S: Final = 30.0  # of a count without an event: expiry and problems of the machine have none
 _PAGE_MAX_AGE_S: Final = 0.3  # of the count that a new page begins with
-_REST_FACTOR: Final = 3  # a count is followed by a rest of so many times its own length
 _MAX_REMEMBERED: Final = 1_000  # people
 
 _log = logging.getLogger("paddock.console")
 
 
 class InboxBadges:
-    """Counts what needs each person, for the pages that they have open."""
+    """Counts what needs each person, once for all pages that they have open."""
 
-    def __init__(self, host: Host, closing: asyncio.Event, changes: InboxChanges) -> None:
+    def __init__(self, host: Host, closing: asyncio.Event, changes: TenantChanges) -> None:
         self._host = host
         self._closing = closing
-        self._changes = changes
         self._counts: OrderedDict[Principal, tuple[float, int]] = OrderedDict()
         self._counting = SingleFlight[Principal, int](self._count)
-        self._one_at_a_time = asyncio.Semaphore(1)
+        self._live = LiveFragments[Principal](
+            self._render, changes, min_interval_s=_MIN_INTERVAL_S, max_age_s=_MAX_AGE_S
+        )
 
     def routes(self) -> list[Page]:
         return [Page("GET", BADGE_PATH, self.stream)]
@@ -59,49 +56,20 @@ class InboxBadges:
 
         async def show_with_badge(request: Request) -> Response:
             principal = caller_of(request).principal
-            request.scope["state"][BADGE_STATE_KEY] = await self._count_since(
-                principal, time.monotonic() - _PAGE_MAX_AGE_S
-            )
+            began, total = self._counts.get(principal, (float("-inf"), 0))
+            if began < time.monotonic() - _PAGE_MAX_AGE_S:
+                total = await self._counting.run(principal)
+            request.scope["state"][BADGE_STATE_KEY] = total
             return await page.show(request)
 
         return replace(page, show=show_with_badge)
 
     async def stream(self, request: Request) -> Response:
         principal = (await call_context(self._host, request)).principal
-        return event_stream(self._badges(principal), self._closing)
+        return event_stream(self._live.follow(principal, principal.tenant), self._closing)
 
-    async def _badges(self, principal: Principal) -> AsyncGenerator[HtmlFragment, None]:
-        """Yield the badge now, and whenever it has changed."""
-        shown: int | None = None
-        async with self._changes.following(principal.tenant) as changes:
-            while True:
-                began = time.monotonic()
-                total = await self._paced_count(principal, max(changes.changed_at, began - _MAX_AGE_S / 2))
-                if total != shown:
-                    shown = total
-                    yield render_fragment("inbox_badge.html", {"badge": total})
-                await asyncio.sleep(_MIN_INTERVAL_S)
-                await changes.wait_beyond(began, _MAX_AGE_S)
-
-    async def _paced_count(self, principal: Principal, since: float) -> int:
-        """Return a count begun since a time. Counts for open pages run one after another, with rests between them."""
-        if (total := self._remembered(principal, since)) is not None:
-            return total
-        async with self._one_at_a_time:
-            if (total := self._remembered(principal, since)) is not None:  # another page of theirs was first
-                return total
-            began = time.monotonic()
-            total = await self._counting.run(principal)
-            await asyncio.sleep((time.monotonic() - began) * _REST_FACTOR)
-            return total
-
-    async def _count_since(self, principal: Principal, since: float) -> int:
-        total = self._remembered(principal, since)
-        return await self._counting.run(principal) if total is None else total
-
-    def _remembered(self, principal: Principal, since: float) -> int | None:
-        began, total = self._counts.get(principal, (float("-inf"), 0))
-        return total if began > since else None
+    async def _render(self, principal: Principal) -> HtmlFragment:
+        return render_fragment("inbox_badge.html", {"badge": await self._counting.run(principal)})
 
     async def _count(self, principal: Principal) -> int:
         began = time.monotonic()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from paddock.console.inbox_badge import InboxBadges
-from paddock.console.inbox_changes import InboxChanges
 from paddock.console.page import Page
 from paddock.console.pages.approvals.approvals import ApprovalPages
 from paddock.console.pages.approvals.unknown_outcomes import UnknownOutcomePages
@@ -42,19 +41,20 @@ from paddock.console.pages.settings.secrets import SecretPages
 from paddock.console.pages.settings.settings import PersonalSettingsPages
 from paddock.console.pages.settings.webhooks import WebhookPages
 from paddock.console.static_files import STATIC_PREFIX, serve_file
+from paddock.console.tenant_changes import TenantChanges, watch_calls
 from paddock.host.host import Host
 from paddock.web.routing.route import PUBLIC
 
 
 def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
     """Return every route of the console. `closing` is set when open streams must end."""
-    inbox_changes = InboxChanges(host)
+    inbox_changes, call_changes = TenantChanges(host.inbox.changes), TenantChanges(watch_calls(host))
     pages = [
         Page("GET", f"{STATIC_PREFIX}/{{digest}}/{{name:path}}", serve_file, PUBLIC),
-        *HomePages(host, closing).routes(),
+        *HomePages(host, closing, call_changes).routes(),
         *FindPages(host).routes(),
         *MapPages(host).routes(),
-        *PluginPages(host, closing).routes(),
+        *PluginPages(host, closing, call_changes).routes(),
         *PluginCallPages(host).routes(),
         *TrialPages(host, closing).routes(),
         *TrustPages(host).routes(),
@@ -64,7 +64,7 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         *PluginSettingsPages(host).routes(),
         *PluginLogPages(host, closing).routes(),
         *ToolRunPages(host).routes(),
-        *ActivityPages(host, closing).routes(),
+        *ActivityPages(host, closing, call_changes).routes(),
         *CallPages(host, closing).routes(),
         *InboxPages(host, closing, inbox_changes).routes(),
         *ApprovalPages(host, closing).routes(),

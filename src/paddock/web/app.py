@@ -79,7 +79,13 @@ class WebApp:
         error_page: ErrorPage | None = None,
     ) -> None:
         sessions = SessionAuthenticator(host, allowed_hosts)
-        authenticator = Authenticator((ApiKeyAuthenticator(host), *authenticators), os.geteuid(), sessions.authenticate)
+        credentials = host.identity.credentials
+        authenticator = Authenticator(
+            (ApiKeyAuthenticator(host), *authenticators),
+            os.geteuid(),
+            lambda: credentials.revision,
+            sessions.authenticate,
+        )
         self._allowed_hosts = allowed_hosts
         self._new_error_id = partial(new_id, "err", clock, random)
         authenticated = AuthenticationMiddleware(authenticator, routes, mounts or {})

@@ -92,7 +92,7 @@ async def _encode_stream(
 
 
 async def revalidate_stream(
-    lines: AsyncIterable[bytes], still_allowed: Callable[[], Awaitable[bool]]
+    lines: AsyncIterable[bytes], still_allowed: Callable[[], Awaitable[bool]], rights_revision: Callable[[], int]
 ) -> AsyncGenerator[bytes, None]:
     """Yield lines while the client keeps its access.
 
@@ -101,15 +101,17 @@ async def revalidate_stream(
     Args:
         lines: The stream.
         still_allowed: Checks the access again.
+        rights_revision: Changes with each change of rights on this host. Those of other hosts are seen within
+            `REVALIDATE_INTERVAL_S`.
     """
     loop = asyncio.get_running_loop()
-    checked_at = loop.time()
+    checked_at, checked_revision = 0.0, -1
     async with aclosing(cast("AsyncGenerator[bytes, None]", lines)) as open_lines:
         async for line in open_lines:
-            if loop.time() - checked_at >= REVALIDATE_INTERVAL_S:
+            if rights_revision() != checked_revision or loop.time() - checked_at >= REVALIDATE_INTERVAL_S:
+                checked_at, checked_revision = loop.time(), rights_revision()
                 if not await still_allowed():
                     return
-                checked_at = loop.time()
             yield line
 
 

@@ -1,14 +1,15 @@
 """Live event streams: one reader of the ledger for all followers.
 
-Each entry is read and encoded once, and passed to all followers of its tenant. A follower that does not keep up is
-dropped after `MAX_QUEUED_EVENTS`; it reconnects with its last event id and first reads the entries that it missed.
+Each entry that a follower selects is read and encoded once, and passed to all followers of its tenant. A follower that
+does not keep up is dropped after `MAX_QUEUED_EVENTS`; it reconnects with its last event id and first reads the entries
+that it missed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -18,7 +19,7 @@ from paddock.core.events.calls import CallEnded
 from paddock.core.events.contracts import PluginToolInvoked
 from paddock.core.ids import Tenant
 from paddock.ledger.entry import PRINCIPAL_FIELD, LedgerEntry
-from paddock.ledger.read.entries import list_entries, read_head
+from paddock.ledger.read.entries import EntryFilter, list_entries, read_head
 from paddock.store.database import Database, Transaction
 from paddock.webhooks.cloud_event import ALL_EVENTS, matches_any, matches_explicitly, to_cloud_events
 
@@ -51,6 +52,12 @@ class EventView(NamedTuple):
     patterns: Sequence[str]
     made_by: str | None = None
 
+    @property
+    def entry_types(self) -> frozenset[str]:
+        """The types of entries, or patterns of them, that its events are made from."""
+        derived = matches_explicitly(self.patterns, PluginToolInvoked.type)
+        return frozenset((*self.patterns, CallEnded.type) if derived else self.patterns)
+
     def shows(self, entry: LedgerEntry) -> bool:
         if self.made_by is None:
             return True
@@ -68,11 +75,12 @@ class _EncodedEntry:
 
     def for_view(self, view: EventView) -> list[bytes]:
         """Return the encoded events that a follower gets of the entry."""
-        if not view.shows(self._entry):
+        wanted = matches_any(view.patterns, self._entry.type)
+        wants_derived = _is_call_ended(self._entry) and matches_explicitly(view.patterns, PluginToolInvoked.type)
+        if not (wanted or wants_derived) or not view.shows(self._entry):
             return []
         event, derived = self._encode(personal=view.made_by is None)
-        wanted = matches_any(view.patterns, self._entry.type)
-        if derived is None or not matches_explicitly(view.patterns, PluginToolInvoked.type):
+        if derived is None or not wants_derived:
             return [event] if wanted else []
         # Only the last one has the id: a client that was cut off between the two gets both again.
         return [event.partition(b"\n")[2] + derived] if wanted else [derived]
@@ -123,6 +131,11 @@ class _TenantChannel:
         self.seq = seq
         self.followers: set[_Follower] = set()
 
+    @property
+    def entry_types(self) -> frozenset[str]:
+        """The types that any follower selects."""
+        return frozenset[str]().union(*(follower.view.entry_types for follower in self.followers))
+
 
 class LiveEvents:
     """Streams the ledger to followers.
@@ -156,7 +169,9 @@ class LiveEvents:
         channel = self._channels.setdefault(tenant, _TenantChannel(await self.last_seq(tenant)))
         try:
             while position < channel.seq:
-                entries, position = await self._read_missed(tenant, position, channel.seq)
+                entries, position = await self._database.read(
+                    lambda tx, after=position, end=channel.seq: _read_entries(tx, tenant, view.entry_types, after, end)
+                )
                 pieces = [text for entry in entries for text in _EncodedEntry(entry, self._source).for_view(view)]
                 # An event without data only updates the client's last event id.
                 yield EventBatch(b"".join(pieces) or b"id: %d\n\n" % position)
@@ -169,12 +184,6 @@ class LiveEvents:
             channel.followers.discard(follower)
             if not channel.followers and self._channels.get(tenant) is channel:
                 del self._channels[tenant]
-
-    async def _read_missed(self, tenant: Tenant, after: int, end: int) -> tuple[list[LedgerEntry], int]:
-        entries = await self._database.read(
-            lambda tx: list_entries(tx, tenant, after=after, before=end + 1, newest_first=False, limit=ENTRIES_PER_READ)
-        )
-        return entries, entries[-1].seq if entries else end
 
     async def run(self) -> None:
         """Read new entries while there are followers."""
@@ -199,19 +208,24 @@ class LiveEvents:
 
     async def poll(self) -> bool:
         """Send new entries to all followers; returns whether there are more."""
-        positions = {tenant: channel.seq for tenant, channel in self._channels.items()}
-        new_entries = await self._database.read(lambda tx: _read_new_entries(tx, positions))
-        for tenant, entries in new_entries.items():
-            channel = self._channels.get(tenant)
-            if channel is None or channel.seq != positions[tenant]:
+        wanted = {tenant: (channel.seq, channel.entry_types) for tenant, channel in self._channels.items()}
+        batches = await self._database.read(lambda tx: _read_new_entries(tx, wanted))
+        more = False
+        for tenant, (entries, position) in batches.items():
+            channel, (seq, entry_types) = self._channels.get(tenant), wanted[tenant]
+            if channel is None or channel.seq != seq:
                 continue  # all followers left meanwhile, and maybe came back
-            channel.seq = entries[-1].seq
+            if ALL_EVENTS not in entry_types and not channel.entry_types <= entry_types:
+                more = True  # one came meanwhile that selects other events: they are read with the next poll
+                continue
+            channel.seq = position
+            more = more or len(entries) == ENTRIES_PER_READ
             pieces = [_EncodedEntry(entry, self._source) for entry in entries]
             for follower in tuple(channel.followers):
                 follower.push(pieces)
                 if follower.dropped:
                     channel.followers.discard(follower)
-        return any(len(entries) == ENTRIES_PER_READ for entries in new_entries.values())
+        return more
 
 
 def _is_call_ended(entry: LedgerEntry) -> bool:
@@ -222,12 +236,27 @@ def _encode_sse(seq: int, event: object) -> bytes:
     return b"id: %d\ndata: %s\n\n" % (seq, orjson.dumps(event))
 
 
-def _read_new_entries(tx: Transaction, positions: dict[Tenant, int]) -> dict[Tenant, list[LedgerEntry]]:
-    new_entries: dict[Tenant, list[LedgerEntry]] = {}
-    for tenant, seq in positions.items():
+def _read_new_entries(
+    tx: Transaction, wanted: Mapping[Tenant, tuple[int, frozenset[str]]]
+) -> dict[Tenant, tuple[list[LedgerEntry], int]]:
+    """Return for each tenant with new entries those of the types, and the position that they lead to."""
+    batches: dict[Tenant, tuple[list[LedgerEntry], int]] = {}
+    for tenant, (seq, entry_types) in wanted.items():
         head = read_head(tx, tenant)
         if head is not None and head[0] > seq:
-            entries = list_entries(tx, tenant, after=seq, newest_first=False, limit=ENTRIES_PER_READ)
-            if entries:
-                new_entries[tenant] = entries
-    return new_entries
+            batches[tenant] = _read_entries(tx, tenant, entry_types, seq, head[0])
+    return batches
+
+
+def _read_entries(
+    tx: Transaction, tenant: Tenant, entry_types: frozenset[str], after: int, end: int
+) -> tuple[list[LedgerEntry], int]:
+    """Return entries of the types from `after` to `end`, and the position up to which there are no others."""
+    # Only these are read: a busy host records thousands of calls in a second, and few pages follow calls.
+    if not entry_types:
+        return [], end
+    selected = EntryFilter(types=() if ALL_EVENTS in entry_types else tuple(sorted(entry_types)))
+    entries = list_entries(
+        tx, tenant, selected, after=after, before=end + 1, newest_first=False, limit=ENTRIES_PER_READ
+    )
+    return entries, entries[-1].seq if len(entries) == ENTRIES_PER_READ else end

@@ -45,7 +45,12 @@ class CredentialVerifier:
         self._cache: dict[bytes, tuple[float, Principal]] = {}  # by token hash, with the time of the query
         self._queries: SharedRuns[bytes, Principal] = SharedRuns(clock.monotonic, PROOF_TTL_S)
         self._use_recorded_at: dict[str, float] = {}  # by key or session: when its use was last recorded
-        self._epoch = 0
+        self._revision = 0
+
+    @property
+    def revision(self) -> int:
+        """Changes with each change of who may act on this host: what was verified before may hold no longer."""
+        return self._revision
 
     async def verify_api_key(self, token: str) -> Principal:
         """Return the principal of an API key.
@@ -78,7 +83,7 @@ class CredentialVerifier:
 
     def invalidate(self) -> None:
         """Drop all cached principals: who may act has changed."""
-        self._epoch += 1
+        self._revision += 1
         self._cache.clear()
         self._queries.clear()
 
@@ -93,14 +98,14 @@ class CredentialVerifier:
         return cached
 
     async def _query(self, cache_key: bytes, query: PrincipalQuery) -> Principal:
-        queried_at, epoch = self._clock.monotonic(), self._epoch
+        queried_at, revision = self._clock.monotonic(), self._revision
         try:
             principal = await self._database.read(query)
         except PaddockError as error:
             if not isinstance(error, StoreUnavailable):
                 self._cache.pop(cache_key, None)
             raise
-        if epoch == self._epoch:
+        if revision == self._revision:
             if len(self._cache) >= _MAX_CACHED:
                 self._cache.clear()
             self._cache[cache_key] = (queried_at, principal)

@@ -196,7 +196,9 @@ def revalidate_response(access: Access, request: Request, response: Response) ->
         return head_response
     if response.media_type in _STREAM_MEDIA_TYPES and request.method == "GET":
         response.body_iterator = revalidate_stream(
-            cast("AsyncIterable[bytes]", response.body_iterator), lambda: _still_allowed(access, request)
+            cast("AsyncIterable[bytes]", response.body_iterator),
+            lambda: _still_allowed(access, request),
+            request.state.proof.rights_revision,
         )
     return response
 

@@ -122,6 +122,7 @@ class Authenticator:
     Args:
         token_authenticators: One for each accepted kind of token.
         own_uid: The user who runs this daemon.
+        rights_revision: Changes with each change of who may act.
         authenticate_cookie: Authenticates requests that have a session cookie and no token.
     """
 
@@ -129,8 +130,10 @@ class Authenticator:
         self,
         token_authenticators: tuple[TokenAuthenticator, ...],
         own_uid: int,
+        rights_revision: Callable[[], int],
         authenticate_cookie: Callable[[Scope], Awaitable[Caller | None]] | None = None,
     ) -> None:
+        self.rights_revision = rights_revision
         self._token_authenticators = token_authenticators
         self._own_uid = own_uid
         self._authenticate_cookie = authenticate_cookie

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any, Final, cast
@@ -13,11 +12,13 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from paddock.console.live_fragments import LiveFragments
 from paddock.console.page import Page, is_operator, render_page
 from paddock.console.templates import HtmlFragment, render_fragment
+from paddock.console.tenant_changes import TenantChanges
 from paddock.console.text.call_text import outcome_severity, outcome_text
 from paddock.core.call import OPERATOR, Principal
-from paddock.core.single_flight import SharedRuns
+from paddock.core.ids import Tenant
 from paddock.host.calls.call_history import CallFilter, CallRowJson, OutcomeFilter
 from paddock.host.calls.day_statistics import DayStatisticsJson
 from paddock.host.host import Host
@@ -29,8 +30,8 @@ from paddock.web.security.authenticate import caller_of
 from paddock.web.sse import event_stream
 
 _PAGE_SIZE: Final = 50
-_POLL_INTERVAL_S: Final = 1.0
-_MAX_READERS: Final = 256  # with their filters, whose lists are kept for their other pages
+_MIN_INTERVAL_S: Final = 1.0
+_MAX_AGE_S: Final = 60.0
 _MAX_SEQ: Final = 2**63 - 1
 _OUTCOMES: Final = (
     ("", "All"),
@@ -80,16 +81,35 @@ def parse_activity_filters(query: Mapping[str, str]) -> ActivityFilters:
     return ActivityFilters(given, wanted, mistakes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Who reads which calls. Operators of a tenant read the same.
+
+    Attributes:
+        sees: Whose calls: all of a tenant, or those of a principal.
+        address: The filters, as a URL.
+    """
+
+    sees: Tenant | Principal
+    address: str
+    principal: Principal = field(compare=False)
+    filters: ActivityFilters = field(compare=False)
+
+    @classmethod
+    def of(cls, principal: Principal, filters: ActivityFilters) -> _Reader:
+        sees = principal.tenant if OPERATOR in principal.roles else principal
+        return cls(sees, filters.address(), principal, filters)
+
+
 class ActivityPages:
     """The list of calls: operators see their tenant's, others their own."""
 
-    def __init__(self, host: Host, closing: asyncio.Event) -> None:
+    def __init__(self, host: Host, closing: asyncio.Event, changes: TenantChanges) -> None:
         self._host = host
         self._closing = closing
-        self._runs: SharedRuns[tuple[Principal, CallFilter], HtmlFragment] = SharedRuns(
-            time.monotonic, _POLL_INTERVAL_S
+        self._live = LiveFragments[_Reader](
+            self._render_list, changes, min_interval_s=_MIN_INTERVAL_S, max_age_s=_MAX_AGE_S
         )
-        self._rendered: dict[tuple[Principal, CallFilter], tuple[float, object, HtmlFragment]] = {}
 
     def routes(self) -> list[Page]:
         return [Page("GET", "/activity", self.show), Page("GET", "/activity/live", self.stream)]
@@ -123,41 +143,14 @@ class ActivityPages:
 
     async def stream(self, request: Request) -> Response:
         context, filters = await call_context(self._host, request), parse_activity_filters(request.query_params)
-        return event_stream(self._fragments(context.principal, filters), self._closing)
+        reader = _Reader.of(context.principal, filters)
+        return event_stream(self._live.follow(reader, context.tenant), self._closing)
 
-    async def _fragments(self, principal: Principal, filters: ActivityFilters) -> AsyncGenerator[HtmlFragment, None]:
-        """Yield the first page of the list whenever it has changed."""
-        last: HtmlFragment | None = None
-        while True:
-            reader = (principal, filters.wanted)
-            current = await self._runs.join(reader, lambda: self._refresh(principal, filters))
-            if current != last:
-                last = current
-                yield current
-            await asyncio.sleep(_POLL_INTERVAL_S)
-
-    async def _refresh(self, principal: Principal, filters: ActivityFilters) -> HtmlFragment:
-        """Return the list as it is now, for all open pages of the same reader."""
-        reader, began = (principal, filters.wanted), time.monotonic()
-        known = self._rendered.get(reader)
-        if known is not None and began - known[0] < _POLL_INTERVAL_S:
-            return known[2]  # each page asks again as often as that
-        # What runs is known without a read; what ended has an entry.
-        state = (
-            await self._host.ledger.reader.end_seq(principal.tenant),
-            tuple((one.id, one.status) for one in self._host.calls.registry.list_current(principal.tenant)),
-        )
-        if known is None or known[1] != state:
-            values = await self._list_values(principal, filters, None)
-            values |= {"filters": filters, "operates": OPERATOR in principal.roles}
-            fragment = render_fragment("activity_list.html", values)
-        else:
-            fragment = known[2]
-        self._rendered.pop(reader, None)
-        self._rendered[reader] = began, state, fragment
-        while len(self._rendered) > _MAX_READERS:
-            del self._rendered[next(iter(self._rendered))]
-        return fragment
+    async def _render_list(self, reader: _Reader) -> HtmlFragment:
+        """Render the first page of the list."""
+        values = await self._list_values(reader.principal, reader.filters, None)
+        operates = OPERATOR in reader.principal.roles
+        return render_fragment("activity_list.html", {**values, "filters": reader.filters, "operates": operates})
 
     async def _list_values(self, principal: Principal, filters: ActivityFilters, before: int | None) -> dict[str, Any]:
         page = await self._host.calls.history.page(principal, filters.wanted, before=before, limit=_PAGE_SIZE)

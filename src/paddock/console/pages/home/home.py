@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from paddock.console.live_fragments import LiveFragments
 from paddock.console.page import Page, is_operator, render_page
 from paddock.console.pages.plugins.charts import Chart, calls_chart
 from paddock.console.places import visible_places
 from paddock.console.templates import KEY_LABELS, HtmlFragment, render_fragment
+from paddock.console.tenant_changes import TenantChanges
 from paddock.console.text.call_text import outcome_severity, outcome_text
 from paddock.console.text.plugin_text import PluginSummary, summarize_plugin
-from paddock.core.call import CallContext
+from paddock.core.call import CallContext, Principal
 from paddock.core.errors import PaddockError
-from paddock.core.ids import Tenant
 from paddock.core.printable import count_text
-from paddock.core.single_flight import SharedRuns
 from paddock.host.calls.call_history import CallFilter, CallRowJson
 from paddock.host.calls.last_day import LastDay
 from paddock.host.host import Host
@@ -40,31 +39,28 @@ MAX_UNWELL: Final = 24
 _MAX_NEEDS = 6  # the inbox lists all
 _MAX_RUNNING = 8
 _MAX_RECENT = 8
-_POLL_INTERVAL_S = 2.0  # each refresh checks the files of every plugin
-_POLLS_PER_REFRESH = 8  # refresh after so many polls even without ledger entries
-_MAX_SHARED_AGE_S: Final = 8.0  # of the same state, for other pages of the same reader
-_MAX_READERS: Final = 256
+_MIN_INTERVAL_S: Final = 2.0  # each render checks the files of every plugin
+_MAX_AGE_S: Final = 16.0  # of what changes without an entry: a plugin's files, a problem of the machine
 _RUNNING_OUTCOMES: Final = ("running", "in_progress")
 _UNWELL_RANK: Final = {"bad": 0, "busy": 1}
 
 
-class _Rendered(NamedTuple):
-    """The live part of a reader's page, when it was begun, and the state that it shows."""
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Who reads the page: its content depends on who they are and how they signed in."""
 
-    at: float
-    state: tuple[object, ...]
-    fragment: HtmlFragment
+    principal: Principal
+    caller: Caller
+    context: CallContext = field(compare=False)
 
 
 class HomePages:
-    """The home page and its live updates. Pages that are open at once share the work of a refresh."""
+    """The home page and its live updates."""
 
-    def __init__(self, host: Host, closing: asyncio.Event) -> None:
+    def __init__(self, host: Host, closing: asyncio.Event, changes: TenantChanges) -> None:
         self._host = host
         self._closing = closing
-        self._runs: SharedRuns[tuple[object, ...], _Rendered] = SharedRuns(time.monotonic, _POLL_INTERVAL_S)
-        self._rendered: dict[tuple[object, ...], _Rendered] = {}
-        self._end_seqs: dict[Tenant, tuple[float, int]] = {}
+        self._live = LiveFragments[_Reader](self._render, changes, min_interval_s=_MIN_INTERVAL_S, max_age_s=_MAX_AGE_S)
 
     def routes(self) -> list[Page]:
         return [Page("GET", "/", self.show), Page("GET", "/home/live", self.stream)]
@@ -75,55 +71,12 @@ class HomePages:
 
     async def stream(self, request: Request) -> Response:
         context = await call_context(self._host, request)
-        return event_stream(self._fragments(context, caller_of(request)), self._closing)
+        reader = _Reader(context.principal, caller_of(request), context)
+        return event_stream(self._live.follow(reader, context.tenant), self._closing)
 
-    async def _fragments(self, context: CallContext, caller: Caller) -> AsyncGenerator[HtmlFragment, None]:
-        """Yield the page's live part whenever it has changed."""
-        last: HtmlFragment | None = None
-        while True:
-            state = await self._state(context)
-            rendered = await self._shared_fragment(context, caller, state)
-            state, current = rendered.state, rendered.fragment
-            if current != last:
-                last = current
-                yield current
-            for _ in range(_POLLS_PER_REFRESH):
-                await asyncio.sleep(_POLL_INTERVAL_S)
-                if await self._state(context) != state:
-                    break
-
-    async def _state(self, context: CallContext) -> tuple[object, ...]:
-        """Return what tells that the page may have changed: what ended has an entry, and what runs is known."""
-        tenant, now = context.tenant, time.monotonic()
-        read_at, end_seq = self._end_seqs.get(tenant, (0.0, 0))
-        if now - read_at >= _POLL_INTERVAL_S / 2:  # one read for all pages of a tenant
-            end_seq = await self._host.ledger.reader.end_seq(tenant)
-            self._end_seqs[tenant] = (now, end_seq)
-        running = self._host.calls.registry.list_current(tenant)
-        return end_seq, tuple((one.id, one.status) for one in running)
-
-    async def _shared_fragment(self, context: CallContext, caller: Caller, state: tuple[object, ...]) -> _Rendered:
-        """Return the live part with the state that it shows: new, or as another page of the same reader got it.
-
-        On a busy host the state is another one at each poll, and pages of one reader still share what is a moment old.
-        """
-        reader = (context.principal, caller.via)
-        known = self._rendered.get(reader)
-        if known is not None:
-            age = time.monotonic() - known.at
-            if age < (_MAX_SHARED_AGE_S if known.state == state else _POLL_INTERVAL_S):
-                return known
-        return await self._runs.join(reader, lambda: self._render(context, caller, state))
-
-    async def _render(self, context: CallContext, caller: Caller, state: tuple[object, ...]) -> _Rendered:
-        began = time.monotonic()
-        fragment = render_fragment("home_state.html", await self._template_values(context, caller))
-        reader = (context.principal, caller.via)
-        self._rendered.pop(reader, None)
-        rendered = self._rendered[reader] = _Rendered(began, state, fragment)
-        while len(self._rendered) > _MAX_READERS:
-            del self._rendered[next(iter(self._rendered))]
-        return rendered
+    async def _render(self, reader: _Reader) -> HtmlFragment:
+        values = await self._template_values(reader.context, reader.caller)
+        return render_fragment("home_state.html", values)
 
     async def _template_values(self, context: CallContext, caller: Caller) -> dict[str, Any]:
         principal, operates = context.principal, is_operator(caller)

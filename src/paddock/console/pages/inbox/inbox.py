@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -14,11 +13,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from paddock.console.forms.request_form import read_form
-from paddock.console.inbox_changes import InboxChanges
+from paddock.console.live_fragments import LiveFragments
 from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.console.pages.inbox.answer import AnswerResult, answer_items, answer_message
 from paddock.console.pages.inbox.outcome import OutcomeView, outcome_of
 from paddock.console.templates import KEY_LABELS, HtmlFragment, render_fragment
+from paddock.console.tenant_changes import TenantChanges
 from paddock.console.text.inbox_text import (
     KIND_TEXTS,
     danger_texts,
@@ -29,7 +29,6 @@ from paddock.console.text.inbox_text import (
 )
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import NotFound
-from paddock.core.single_flight import SingleFlight
 from paddock.host.host import Host
 from paddock.host.inbox.inbox import ALL_KINDS
 from paddock.host.inbox.item import InboxItem, InboxKind, InboxPosition
@@ -42,7 +41,6 @@ from paddock.web.sse import event_stream
 PAGE_ITEMS: Final = 50
 _WITH_OTHERS_ITEMS: Final = 20
 _MIN_UPDATE_INTERVAL_S: Final = 0.5  # between two lists of one page, however much happens
-_REST_FACTOR: Final = 3  # a list for open pages is followed by a rest of so many times its own length
 _REFRESH_S: Final = 30.0  # without a recorded change: a full disk, an expired request
 
 
@@ -108,14 +106,14 @@ class InboxReader:
 
 
 class InboxPages:
-    """The inbox. Open pages of one reader share the work of a new list, and new lists are made one after another."""
+    """The inbox."""
 
-    def __init__(self, host: Host, closing: asyncio.Event, changes: InboxChanges) -> None:
+    def __init__(self, host: Host, closing: asyncio.Event, changes: TenantChanges) -> None:
         self._host = host
         self._closing = closing
-        self._changes = changes
-        self._lists = SingleFlight[InboxReader, HtmlFragment](self._render_list)
-        self._one_at_a_time = asyncio.Semaphore(1)
+        self._live = LiveFragments[InboxReader](
+            self._render_list, changes, min_interval_s=_MIN_UPDATE_INTERVAL_S, max_age_s=_REFRESH_S
+        )
 
     def routes(self) -> list[Page]:
         return [
@@ -141,28 +139,10 @@ class InboxPages:
 
     async def stream(self, request: Request) -> Response:
         reader = InboxReader.of(request, await call_context(self._host, request))
-        return event_stream(self._fragments(reader), self._closing)
+        return event_stream(self._live.follow(reader, reader.principal.tenant), self._closing)
 
     async def _render_list(self, reader: InboxReader) -> HtmlFragment:
-        """Render the list for open pages. A rest follows, so that hundreds of readers leave the host to its calls."""
-        async with self._one_at_a_time:
-            began = time.monotonic()
-            fragment = render_fragment("inbox_list.html", await self._list_values(reader))
-            await asyncio.sleep((time.monotonic() - began) * _REST_FACTOR)
-            return fragment
-
-    async def _fragments(self, reader: InboxReader) -> AsyncGenerator[HtmlFragment, None]:
-        """Yield the list whenever it has changed."""
-        last: HtmlFragment | None = None
-        async with self._changes.following(reader.principal.tenant) as changes:
-            while True:
-                began = time.monotonic()
-                current = await self._lists.run(reader)
-                if current != last:
-                    last = current
-                    yield current
-                await asyncio.sleep(_MIN_UPDATE_INTERVAL_S)
-                await changes.wait_beyond(began, _REFRESH_S)
+        return render_fragment("inbox_list.html", await self._list_values(reader))
 
     async def answer(self, request: Request) -> Response:
         """Answer one item or several, each on its own binding; the next one opens after a single answer."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from paddock.console.forms.request_form import read_form
+from paddock.console.live_fragments import LiveFragments
 from paddock.console.page import Page, is_operator, plugin_path, redirect_with_flash, render_page
 from paddock.console.pages.plugins.charts import (
     calls_chart,
@@ -22,6 +23,7 @@ from paddock.console.pages.plugins.charts import (
 from paddock.console.pages.plugins.plugin_header import build_header, live_values
 from paddock.console.pages.plugins.reach import Reach, build_reach
 from paddock.console.templates import HtmlFragment, render_fragment
+from paddock.console.tenant_changes import TenantChanges
 from paddock.console.text.plugin_text import matches_search, summarize_plugin
 from paddock.console.text.principal_text import principal_name
 from paddock.core.error_formats import http_status
@@ -42,16 +44,20 @@ from paddock.web.sse import event_stream
 
 _LOG_TAIL_LINES = 10  # shown for a plugin that does not run
 _SEARCH_MIN_PLUGINS = 12  # above it the list has a search field
-_POLL_INTERVAL_S = 2.0  # of the state and counts
+_MIN_INTERVAL_S = 2.0  # of the state and counts
+_MAX_AGE_S = 4.0  # of a state that changes without an entry
 _REVIEWED_STATES = ("accepted", "gone")  # definitions that need no review
 
 
 class PluginPages:
     """Lists and shows plugins, and enables, disables and restarts them."""
 
-    def __init__(self, host: Host, closing: asyncio.Event) -> None:
+    def __init__(self, host: Host, closing: asyncio.Event, changes: TenantChanges) -> None:
         self._host = host
         self._closing = closing
+        self._live = LiveFragments[tuple[Tenant, str]](
+            self._render_state, changes, min_interval_s=_MIN_INTERVAL_S, max_age_s=_MAX_AGE_S
+        )
 
     def routes(self) -> list[Page]:
         return [
@@ -153,24 +159,17 @@ class PluginPages:
 
     async def stream(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        plugin = await self._host.plugins.inventory.show(name, context.tenant)  # NotFound before a stream starts
-        return event_stream(self._fragments(plugin, context.tenant), self._closing)
+        await self._host.plugins.inventory.show(name, context.tenant)  # NotFound before a stream starts
+        return event_stream(self._live.follow((context.tenant, name), context.tenant), self._closing)
 
-    async def _fragments(self, plugin: PluginJson, tenant: Tenant) -> AsyncGenerator[HtmlFragment, None]:
-        """Yield the plugin's state and counts whenever they have changed."""
-        name, last, end_seq = plugin["name"], None, -1
+    async def _render_state(self, plugin: tuple[Tenant, str]) -> HtmlFragment | None:
+        """Render a plugin's state and counts; None once it was uninstalled."""
+        tenant, name = plugin
+        listed = {item["name"]: item for item in await self._host.plugins.inventory.list_all(tenant)}
+        if name not in listed:
+            return None
         activity = await self._host.plugins.activity.summarize(name, tenant)
-        while True:
-            listed = {item["name"]: item for item in await self._host.plugins.inventory.list_all(tenant)}
-            if name not in listed:
-                return  # it was uninstalled
-            if (seq := await self._host.ledger.reader.end_seq(tenant)) != end_seq:
-                end_seq, activity = seq, await self._host.plugins.activity.summarize(name, tenant)
-            current = render_fragment("plugin_live.html", live_values(listed[name], activity))
-            if current != last:
-                last = current
-                yield current
-            await asyncio.sleep(_POLL_INTERVAL_S)
+        return render_fragment("plugin_live.html", live_values(listed[name], activity))
 
     # --- switches -----------------------------------------------------------------------------------------------------
 
