@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import time
 from collections.abc import AsyncGenerator, AsyncIterable, Generator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
@@ -194,8 +195,9 @@ def stream(started: Daemon, path: str, cookie: str) -> Generator[http.client.HTT
 
 
 def read_until(response: http.client.HTTPResponse, text: str) -> None:
+    deadline = time.monotonic() + PATIENCE
     while text not in (line := response.readline().decode()):
-        assert line, f"it ended without {text}"
+        assert line and time.monotonic() < deadline, f"there is no {text}"
 
 
 @pytest.mark.parametrize("lost", ["the role", "the session"])
