@@ -82,7 +82,7 @@ def parse_activity_filters(query: Mapping[str, str]) -> ActivityFilters:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class ActivityReader:
     """Who reads which calls. Operators of a tenant read the same.
 
     Attributes:
@@ -96,7 +96,7 @@ class _Reader:
     filters: ActivityFilters = field(compare=False)
 
     @classmethod
-    def of(cls, principal: Principal, filters: ActivityFilters) -> _Reader:
+    def of(cls, principal: Principal, filters: ActivityFilters) -> ActivityReader:
         sees = principal.tenant if OPERATOR in principal.roles else principal
         return cls(sees, filters.address(), principal, filters)
 
@@ -107,7 +107,7 @@ class ActivityPages:
     def __init__(self, host: Host, closing: asyncio.Event, changes: TenantChanges) -> None:
         self._host = host
         self._closing = closing
-        self._live = LiveFragments[_Reader](
+        self._live = LiveFragments[ActivityReader](
             self._render_list, changes, min_interval_s=_MIN_INTERVAL_S, max_age_s=_MAX_AGE_S
         )
 
@@ -143,10 +143,10 @@ class ActivityPages:
 
     async def stream(self, request: Request) -> Response:
         context, filters = await call_context(self._host, request), parse_activity_filters(request.query_params)
-        reader = _Reader.of(context.principal, filters)
+        reader = ActivityReader.of(context.principal, filters)
         return event_stream(self._live.follow(reader, context.tenant), self._closing)
 
-    async def _render_list(self, reader: _Reader) -> HtmlFragment:
+    async def _render_list(self, reader: ActivityReader) -> HtmlFragment:
         """Render the first page of the list."""
         values = await self._list_values(reader.principal, reader.filters, None)
         operates = OPERATOR in reader.principal.roles

@@ -46,7 +46,7 @@ _UNWELL_RANK: Final = {"bad": 0, "busy": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class HomeReader:
     """Who reads the page: its content depends on who they are and how they signed in."""
 
     principal: Principal
@@ -60,7 +60,9 @@ class HomePages:
     def __init__(self, host: Host, closing: asyncio.Event, changes: TenantChanges) -> None:
         self._host = host
         self._closing = closing
-        self._live = LiveFragments[_Reader](self._render, changes, min_interval_s=_MIN_INTERVAL_S, max_age_s=_MAX_AGE_S)
+        self._live = LiveFragments[HomeReader](
+            self._render, changes, min_interval_s=_MIN_INTERVAL_S, max_age_s=_MAX_AGE_S
+        )
 
     def routes(self) -> list[Page]:
         return [Page("GET", "/", self.show), Page("GET", "/home/live", self.stream)]
@@ -71,10 +73,10 @@ class HomePages:
 
     async def stream(self, request: Request) -> Response:
         context = await call_context(self._host, request)
-        reader = _Reader(context.principal, caller_of(request), context)
+        reader = HomeReader(context.principal, caller_of(request), context)
         return event_stream(self._live.follow(reader, context.tenant), self._closing)
 
-    async def _render(self, reader: _Reader) -> HtmlFragment:
+    async def _render(self, reader: HomeReader) -> HtmlFragment:
         values = await self._template_values(reader.context, reader.caller)
         return render_fragment("home_state.html", values)
 
