@@ -82,7 +82,7 @@ def parse_activity_filters(query: Mapping[str, str]) -> ActivityFilters:
 
 
 @dataclass(frozen=True, slots=True)
-class ActivityReader:
+class ActivityListReader:
     """Who reads which calls. Operators of a tenant read the same.
 
     Attributes:
@@ -96,7 +96,7 @@ class ActivityReader:
     filters: ActivityFilters = field(compare=False)
 
     @classmethod
-    def of(cls, principal: Principal, filters: ActivityFilters) -> ActivityReader:
+    def of(cls, principal: Principal, filters: ActivityFilters) -> ActivityListReader:
         sees = principal.tenant if OPERATOR in principal.roles else principal
         return cls(sees, filters.address(), principal, filters)
 
@@ -107,7 +107,7 @@ class ActivityPages:
     def __init__(self, host: Host, closing: asyncio.Event, changes: TenantChanges) -> None:
         self._host = host
         self._closing = closing
-        self._live = LiveFragments[ActivityReader](
+        self._live = LiveFragments[ActivityListReader](
             self._render_list, changes, min_interval_s=_MIN_INTERVAL_S, max_age_s=_MAX_AGE_S
         )
 
@@ -143,10 +143,10 @@ class ActivityPages:
 
     async def stream(self, request: Request) -> Response:
         context, filters = await call_context(self._host, request), parse_activity_filters(request.query_params)
-        reader = ActivityReader.of(context.principal, filters)
+        reader = ActivityListReader.of(context.principal, filters)
         return event_stream(self._live.follow(reader, context.tenant), self._closing)
 
-    async def _render_list(self, reader: ActivityReader) -> HtmlFragment:
+    async def _render_list(self, reader: ActivityListReader) -> HtmlFragment:
         """Render the first page of the list."""
         values = await self._list_values(reader.principal, reader.filters, None)
         operates = OPERATOR in reader.principal.roles
