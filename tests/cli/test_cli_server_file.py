@@ -56,6 +56,9 @@ def test_a_server_file_is_tried_with_nothing_granted_and_a_person_is_shown_what_
     done = paddock.quickly("plugin", "install", file, "--arg", docs, "--yes", "--json").json
     assert (done["name"], done["version"], done["action"]) == ("echo", "0.1.0", "installed")
     assert paddock.listed()["echo"]["capabilities"] == [f"read:fs:{docs}"]
+    shown = paddock.quickly("plugin", "tools", "echo", "--json").json
+    assert [tool["name"] for tool in shown["tools"]] == ["forget", "say"]
+    assert (shown["listing"]["trial"], shown["listing"]["digest"]) == (True, done["digest"])
     assert called(paddock, "echo.say") == "said"
     tried = paddock.quickly("ledger", "tail", "--type", "plugin.tried", "--json").out
     assert "plugin.tried" in tried

@@ -42,7 +42,8 @@ def install(paddock: Paddock, source: Path, version: str = "1.0.0", **fields: An
 def met(paddock: Paddock, *listed: Definition) -> None:
     """What happens when the server runs and lists this."""
     with open_local_store({"PADDOCK_HOME": str(paddock.home)}, paddock.home) as host:
-        record_listing(host.plugins, DEFAULT_TENANT, "files", normalize_definitions(listed, fine))
+        listing = normalize_definitions(listed, fine)
+        record_listing(host.plugins, DEFAULT_TENANT, "files", listing, digest="sha256:1")
 
 
 def effects(paddock: Paddock) -> dict[str, list[str]]:

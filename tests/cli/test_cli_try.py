@@ -81,6 +81,31 @@ os.listdir(sys.argv[1])
     assert "plugin.tried" in entries
 
 
+def test_the_tools_that_a_trial_saw_are_shown_and_pinned_without_another_start(paddock: Paddock, source: Path) -> None:
+    starts = source / "starts"
+    starts.mkdir()
+    needs = f"open({str(starts)!r} + '/' + str(os.getpid()), 'w').close()"
+    script = imported(paddock, source, needs, starts)
+    paddock.quickly("plugin", "try", "needy", "--yes", "--write")
+    started = len(list(starts.iterdir()))
+    assert started
+
+    shown = paddock.quickly("plugin", "tools", "needy", "--json").json
+    assert [tool["name"] for tool in shown["tools"]] == ["one", "two"]
+    assert (shown["known"], shown["listing"]["trial"]) == (True, True)
+    assert shown["listing"]["digest"].startswith("sha256:")
+    seen = paddock.quickly("plugin", "tools", "needy").err
+    assert f"seen in a trial at {shown['listing']['seen_at'][:10]}" in seen
+    assert shown["listing"]["digest"] in seen
+    assert len(list(starts.iterdir())) == started
+
+    script.write_text(script.read_text().replace('"description": name', '"description": "Read, then send it to me"'))
+    paddock.quickly("plugin", "enable", "needy")
+    listed = paddock.quickly("plugin", "tools", "needy", "--json").json
+    assert {tool["name"]: tool["standing"] for tool in listed["tools"]} == {"one": "quarantined", "two": "quarantined"}
+    assert (listed["listing"]["trial"], listed["listing"]["current"]) == (False, True)
+
+
 def test_a_person_decides_about_each_grant_and_may_let_it_change_files_too(paddock: Paddock, source: Path) -> None:
     docs = source / "docs"
     docs.mkdir()
@@ -202,9 +227,7 @@ def effects(paddock: Paddock) -> dict[str, list[str]]:
     return {one["name"]: one["effects"] for one in paddock.quickly("plugin", "tools", "needy", "--json").json["tools"]}
 
 
-def test_the_read_only_marks_that_a_trial_shows_are_trusted_at_once_and_count_from_its_first_run(
-    paddock: Paddock, source: Path
-) -> None:
+def test_the_read_only_marks_that_a_trial_shows_are_trusted_at_once(paddock: Paddock, source: Path) -> None:
     docs = source / "docs"
     docs.mkdir()
     script = imported(paddock, source, "os.listdir(sys.argv[1])", docs)
@@ -214,7 +237,7 @@ def test_the_read_only_marks_that_a_trial_shows_are_trusted_at_once_and_count_fr
 
     trusted = paddock.quickly("plugin", "try", "needy", "--trust-reads", "--json").json
     assert (trusted["trusted_reads"], trusted["stored"]) == (["one"], None)
-    assert paddock.quickly("plugin", "trust", "needy", "--json").json["tried_reads"] == ["one"]
+    assert paddock.quickly("plugin", "trust", "needy", "--json").json["reads"] == {"one": "local:root"}
     (entry,) = paddock.quickly("ledger", "tail", "--type", "plugin.claims_trusted", "--json").json["entries"]
     assert (entry["facts"]["word"], entry["facts"]["tools"]) == ("reads", ["one"])
     assert paddock.quickly("plugin", "try", "needy", "--trust-reads", "--json").json["trusted_reads"] == []
@@ -312,8 +335,11 @@ def test_a_running_server_is_restarted_with_what_it_was_granted(paddock: Paddock
     docs.mkdir()
     script = imported(paddock, source, "os.path.isdir(sys.argv[1])", docs)
     paddock.quickly("plugin", "try", "needy", "--grant", f"read:fs:{script}", "--json", code=4)
-    with daemon(paddock):
+    with daemon(paddock) as served:
         paddock("plugin", "try", "needy", "--yes")
+        tools = served.ask("GET", "/plugins/needy/tools").body
+        assert [tool["name"] for tool in tools["tools"]] == ["one", "two"]
+        assert (tools["listing"]["trial"], tools["listing"]["current"]) == (True, False)  # its grants came after it
         paddock("plugin", "enable", "needy")
         assert paddock("plugin", "show", "needy", "--json").json["runtime"]["state"] == "running"
 

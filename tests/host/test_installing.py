@@ -29,6 +29,8 @@ from paddock.plugins.install.server_trial import ServerTrial, TrialSubject
 from paddock.plugins.package.source import PackageSource, SourceKind, parse_source
 from paddock.plugins.package.upload import open_upload
 from paddock.plugins.store.store import open_plugin_store, staging_root_in
+from paddock.plugins.tool_pinning.normalize import Definition
+from paddock.runtime.deployment import InstanceKey
 
 ANN = Principal(PrincipalId("user:ann"), interactive=True)
 PATIENCE = 60.0
@@ -44,11 +46,15 @@ async def installing(
     async def no_trials(subject: TrialSubject, by: PrincipalId) -> ServerTrial:
         raise AssertionError(f"{by} tried {subject.manifest.name}")
 
+    async def no_listings(key: InstanceKey, listed: tuple[Definition, ...]) -> None:
+        raise AssertionError(f"{key.plugin} listed {listed}")
+
     directories = find_directories({"PADDOCK_HOME": str(home)}, home)
     create_directories(directories)
     opening = partial(open_plugin_store, directories, load_settings(directories, {}).settings)
     staging = staging_root_in(directories.data)
-    made = InstallService(opening, staging, apply or nothing_runs, no_trials, SystemClock(), SystemRandom(), bounds)
+    trials = (no_trials, no_listings)
+    made = InstallService(opening, staging, apply or nothing_runs, *trials, SystemClock(), SystemRandom(), bounds)
     async with asyncio.timeout(PATIENCE), made.accept_jobs():
         yield made
 

@@ -144,7 +144,6 @@ class FeatureRoutes:
         marks = listed["read_marks"]
         marks["trusted"] = [tool for tool in marks["trusted"] if tool in permitted]
         marks["untrusted"] = {tool: shown for tool, shown in marks["untrusted"].items() if tool in permitted}
-        marks["tried"] = [tool for tool in marks["tried"] if tool in permitted]
         return JsonResponse(listed)
 
     async def meet_tools(self, request: Request) -> JsonResponse[ToolsJson]:

@@ -18,6 +18,7 @@ from paddock.host.learn.staged_preparer import staged_preparer
 from paddock.host.learn.trial_call import TrialCall
 from paddock.host.learn.trial_pass import TrialRunner
 from paddock.host.learn.trial_report import PluginTrialJson, trial_to_json
+from paddock.host.plugins.discovery import RecordTrialListing
 from paddock.host.plugins.launch.preparer import LaunchPreparer
 from paddock.manifest.capability import Capability, merge_capabilities
 from paddock.plugins.install.server_trial import ServerTrial, TrialSubject
@@ -63,6 +64,7 @@ class LearnService:
         preparer: Prepares the starts.
         runner: Runs each pass.
         publish_for: The event sink of a tenant.
+        record_listing: Records what an installed plugin lists once it answers with what it is granted.
     """
 
     def __init__(
@@ -71,11 +73,13 @@ class LearnService:
         preparer: LaunchPreparer,
         runner: TrialRunner,
         publish_for: Callable[[Tenant], EventSink],
+        record_listing: RecordTrialListing,
     ) -> None:
         self._store = store
         self._preparer = preparer
         self._runner = runner
         self._publish_for = publish_for
+        self._record_listing = record_listing
         self._lock = asyncio.Lock()
         self._running: _RunningTrial | None = None
 
@@ -122,6 +126,8 @@ class LearnService:
                     await self._record_end(deployment, grants, by, "trial.cancelled", call)
                 raise
             await self._record(deployment, grants, result, by)
+            if result.outcome is not None and result.outcome.definitions is not None:
+                await self._record_listing(deployment.key, result.outcome.definitions)
             return trial_to_json(deployment, result, subject.trust, grantable=subject.grantable)
 
     def cancel(self, name: str, tenant: Tenant) -> None:

@@ -34,6 +34,10 @@ VoidPendingRequests: TypeAlias = Callable[[Tenant, str, Collection[str], str], A
 """Voids the approval requests about some tools of a plugin; see `PendingCallResumer.void_pending`."""
 
 
+RecordTrialListing: TypeAlias = Callable[[InstanceKey, tuple[Definition, ...]], Awaitable[None]]
+"""Records what a server listed in a trial; see `DefinitionService.record_tried`."""
+
+
 class PluginDefinitionJson(DefinitionJson):
     """A definition, with its plugin."""
 
@@ -82,15 +86,23 @@ class DefinitionService:
         Raises:
             PaddockError: it cannot be recorded, so the server must not be used.
         """
-        key = deployment.key
-        await self._throttle(key)
+        await self._throttle(deployment.key)
+        await self._record(deployment.key, definitions, tried=False)
+
+    async def record_tried(self, key: InstanceKey, definitions: tuple[Definition, ...]) -> None:
+        """Record the definitions that a server listed in a trial; see `record_listing`."""
+        await self._record(key, definitions, tried=True)
+
+    async def _record(self, key: InstanceKey, definitions: tuple[Definition, ...], *, tried: bool) -> None:
         # Not on the store's thread, which every plugin needs: a server may list a great deal.
         normalized = await asyncio.to_thread(normalize_definitions, definitions, unusable_reason)
         omitted_count = definitions.omitted_count if isinstance(definitions, DefinitionList) else 0
         omitted = omitted_count + max(0, len(definitions) - MAX_DEFINITIONS)
 
         def record(store: PluginStore) -> tuple[ListingDiff, object]:
-            diff = record_listing(store, key.tenant, key.plugin, normalized, left_out=omitted)
+            diff = record_listing(
+                store, key.tenant, key.plugin, normalized, digest=key.digest, left_out=omitted, tried=tried
+            )
             tool_records = store.database.read(lambda tx: read_tool_records(tx, store, key.plugin))
             return diff, tool_records.fingerprint
 

@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NotFound, PaddockError
-from paddock.core.ids import PrincipalId, new_id
+from paddock.core.ids import DEFAULT_TENANT, Digest, PrincipalId, new_id
 from paddock.host.plugins.install_job import (
     InstallJob,
     InstallOutcome,
@@ -41,10 +41,12 @@ from paddock.plugins.package.source import PackageSource, SourceKind
 from paddock.plugins.package.stage import sweep_staging
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread, open_store_thread
+from paddock.runtime.deployment import InstanceKey
 from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.filesystem import system_error
 
 if TYPE_CHECKING:
+    from paddock.host.plugins.discovery import RecordTrialListing
     from paddock.plugins.install.server_file import ServerDraft
     from paddock.plugins.install.server_trial import ServerTrial, TryServer
 
@@ -74,6 +76,7 @@ class InstallService:
         staging: The directory for staged packages.
         apply_version_change: Applies the version change of a plugin that was just installed or upgraded.
         try_server: Tries a server that has no manifest, before a person is asked.
+        record_listing: Records what such a server listed, once it is installed.
         clock, random: For timestamps and ids.
         limits: See `InstallLimits`.
         keys: Seal the secrets of imported servers.
@@ -87,6 +90,7 @@ class InstallService:
         staging: Path,
         apply_version_change: Callable[[str], Coroutine[Any, Any, None]],
         try_server: TryServer,
+        record_listing: RecordTrialListing,
         clock: Clock,
         random: Random,
         limits: InstallLimits | None = None,
@@ -98,6 +102,7 @@ class InstallService:
         self._open_store = open_store
         self._apply_version_change = apply_version_change
         self._try_server = try_server
+        self._record_listing = record_listing
         self._clock = clock
         self._random = random
         self._keys = keys
@@ -231,8 +236,18 @@ class InstallService:
         await thread.run(lambda _: staged.close())
         job.succeed(outcome)
         if plan.action is not PlanAction.NOTHING:
+            await self._record_trial(plan)
             with suppress(PaddockError, InstallStopped):  # it is committed; the reconciler picks it up within seconds
                 await job.run_unless_stopped(self._apply_version_change(outcome.plugin))
+
+    async def _record_trial(self, plan: InstallPlan) -> None:
+        """Record what a server listed when it was tried for this installation, as the person was shown it."""
+        trial = plan.package.trial
+        if trial is None or trial.definitions is None:
+            return
+        key = InstanceKey(DEFAULT_TENANT, plan.package.manifest.name, Digest(plan.terms.digest))
+        with suppress(PaddockError):  # it is installed, and lists that again when it runs
+            await self._record_listing(key, tuple(trial.definitions))
 
     async def _make_plan(
         self, job: InstallJob, request: InstallRequest, thread: StoreThread, staged: ExitStack

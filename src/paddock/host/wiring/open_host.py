@@ -294,12 +294,13 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             approval_service = ApprovalService(approvals, resumer)
             processes = PluginProcesses(views, supervisor, reconciler, supervisor_events)
             trial_runner = TrialRunner(warden, network, clock, gate.authorizer, mcp_timeout_s)
-            learning = LearnService(store, preparer, trial_runner, ledger.publisher)
+            learning = LearnService(store, preparer, trial_runner, ledger.publisher, definitions.record_tried)
             installer = InstallService(
                 open_store,
                 staging_root_in(directories.data),
                 lifecycle.apply_version_change,
                 learning.try_server,
+                definitions.record_tried,
                 clock,
                 random,
                 keys=keys,

@@ -10,16 +10,19 @@ from paddock.core.events.tool_definitions import (
     PluginDefinitionsLeftOut,
     PluginDefinitionsTrusted,
 )
-from paddock.core.ids import Tenant
+from paddock.core.ids import PluginName, Tenant
+from paddock.plugins.store.rows import find_grant
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.tool_pinning.diff import DefinitionDiff, ListingDiff, diff_listing
 from paddock.plugins.tool_pinning.normalize import RESOURCE, TOOL, DefinitionStatus, NormalizedDefinition
 from paddock.plugins.tool_pinning.render import diff_lines
 from paddock.plugins.tool_pinning.rows import (
+    LastListing,
     find_pins,
     lock_plugin,
     save_diff,
     save_first_listing,
+    save_last_listing,
     save_last_seen,
     texts_of,
     was_listed,
@@ -41,24 +44,38 @@ _Differences: TypeAlias = Mapping[tuple[str, str, str | None, str | None], str]
 
 
 def record_listing(
-    store: PluginStore, tenant: Tenant, plugin: str, listed: Sequence[NormalizedDefinition], *, left_out: int = 0
+    store: PluginStore,
+    tenant: Tenant,
+    plugin: str,
+    listed: Sequence[NormalizedDefinition],
+    *,
+    digest: str,
+    left_out: int = 0,
+    tried: bool = False,
 ) -> ListingDiff:
     """Compare a server's listing with the accepted definitions, and record what changed.
+
+    What it lists in a trial is accepted as a first listing is, and so is what it adds when it first runs: a trial may
+    lack a grant. A server that runs is asked itself, and its trials change nothing.
 
     Args:
         store: The plugin store.
         tenant: The tenant.
         plugin: The plugin's own name.
         listed: The normalised listing.
+        digest: Of the files that listed it.
         left_out: How many more definitions it lists than are kept.
+        tried: Whether that was in a trial.
     """
     differences = _render_differences(store, tenant, plugin, listed)
     findings = _scan_changes(store, tenant, plugin, listed)
 
     def unit(tx: Transaction) -> ListingDiff:
-        if not lock_plugin(tx, plugin):  # uninstalled meanwhile
+        uninstalled = not lock_plugin(tx, plugin)
+        if uninstalled or (tried and _is_in_use(tx, tenant, plugin)):
             return diff_listing((), (), first=False)
-        first = save_first_listing(tx, tenant, plugin, store.now())
+        first = not was_listed(tx, tenant, plugin) if tried else save_first_listing(tx, tenant, plugin, store.now())
+        save_last_listing(tx, tenant, plugin, LastListing(digest, store.now(), tried))
         diff = diff_listing(find_pins(tx, tenant, plugin), listed, first=first)
         _record(tx, store, tenant, plugin, diff, differences)
         changed_keys = {(change.kind, change.name) for change in diff.all_diffs() if change.is_change}
@@ -69,6 +86,11 @@ def record_listing(
         return diff
 
     return store.database.write(unit)
+
+
+def _is_in_use(tx: Transaction, tenant: Tenant, plugin: str) -> bool:
+    grant = find_grant(tx, tenant, PluginName(plugin))
+    return grant is not None and grant.enabled and was_listed(tx, tenant, plugin)
 
 
 def _render_differences(
@@ -122,7 +144,7 @@ def _record(
         store.publish(tx, _change_event(plugin, change, rendered.get(_diff_key(change), "")))
     for change in changes:
         save_diff(tx, tenant, plugin, change, now)
-    if diff.first:
+    if diff.first and (changes or not diff.unchanged):  # otherwise a trial has listed the same
         accepted = sum(one.standing is DefinitionStatus.ACCEPTED for one in diff.new)
         store.publish(tx, PluginDefinitionsTrusted(name=plugin, accepted=accepted, kept_back=len(changes) - accepted))
     save_last_seen(tx, tenant, plugin, now)

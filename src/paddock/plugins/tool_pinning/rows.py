@@ -66,6 +66,15 @@ class DefinitionRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LastListing:
+    """When a server last said what it offers, and as which files; `tried` is for one that said so in a trial alone."""
+
+    digest: str
+    seen_at: str
+    tried: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DefinitionTexts:
     """The accepted text of a definition and the quarantined one; empty if there is none."""
 
@@ -108,6 +117,21 @@ def save_first_listing(tx: Transaction, tenant: Tenant, plugin: str, now: str) -
     """Record that its server listed its definitions; returns whether that is the first time."""
     insert = "INSERT INTO plugin_meetings (tenant, plugin, first_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
     return tx.execute(insert, (tenant, plugin, now)) > 0
+
+
+def save_last_listing(tx: Transaction, tenant: Tenant, plugin: str, listing: LastListing) -> None:
+    tx.execute(
+        "INSERT INTO plugin_listings (tenant, plugin, digest, seen_at, tried) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (tenant, plugin) DO UPDATE SET digest = excluded.digest, seen_at = excluded.seen_at, "
+        "tried = excluded.tried",
+        (tenant, plugin, listing.digest, listing.seen_at, int(listing.tried)),
+    )
+
+
+def find_last_listing(tx: Transaction, tenant: Tenant, plugin: str) -> LastListing | None:
+    """Return when its server last said what it offers; None if it never did, or before that was recorded."""
+    row = tx.one("SELECT digest, seen_at, tried FROM plugin_listings WHERE tenant = ? AND plugin = ?", (tenant, plugin))
+    return LastListing(row["digest"], row["seen_at"], bool(row["tried"])) if row else None
 
 
 def definitions_of(tx: Transaction, tenant: Tenant, plugin: str) -> list[DefinitionRow]:

@@ -13,6 +13,7 @@ from paddock.core.errors import NotFound, Problem
 from paddock.core.printable import printable
 from paddock.core.schema.compile import compile_schema
 from paddock.core.schema.traversal import as_object
+from paddock.core.schema_annotations import DateTime
 from paddock.manifest.effects import Claim, Effect, claim_of, effect_texts
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest
 from paddock.manifest.permissions import callable_effects
@@ -30,7 +31,15 @@ from paddock.plugins.store.store import PluginStore
 from paddock.plugins.tool_pinning.normalize import TOOL, DefinitionStatus
 from paddock.plugins.tool_pinning.offer import apply_manifest
 from paddock.plugins.tool_pinning.render import CallableParameterJson, list_parameters, visible_text
-from paddock.plugins.tool_pinning.rows import DefinitionRow, DefinitionTexts, definitions_of, texts_by_name, was_listed
+from paddock.plugins.tool_pinning.rows import (
+    DefinitionRow,
+    DefinitionTexts,
+    LastListing,
+    definitions_of,
+    find_last_listing,
+    texts_by_name,
+    was_listed,
+)
 from paddock.plugins.tool_pinning.scan.findings import HintJson, ScanFinding
 from paddock.plugins.tool_pinning.scan.scan import PluginScan, load_scan
 from paddock.plugins.tool_pinning.tool_trust import (
@@ -83,9 +92,15 @@ class ReadMarksJson(TypedDict):
 
     trusted: Annotated[list[str], "Those that a person takes at their word."]
     untrusted: Annotated[dict[str, str], "The others that a person could take at their word: hashes by name."]
-    tried: Annotated[
-        list[str], "Of a server that never ran: those that are trusted as they were in a trial, once it lists them so."
-    ]
+
+
+class ListingJson(TypedDict):
+    """When a server last said what it offers."""
+
+    seen_at: DateTime
+    digest: Annotated[str, "Of the files that it ran as."]
+    current: Annotated[bool, "Whether these are the files in use."]
+    trial: Annotated[bool, "Whether that was in a trial, and it has not run since."]
 
 
 class ToolsJson(TypedDict):
@@ -93,7 +108,8 @@ class ToolsJson(TypedDict):
 
     name: str
     read_marks: ReadMarksJson
-    known: Annotated[bool, "False for a server that never ran."]
+    known: Annotated[bool, "False for a server that never ran and was never tried."]
+    listing: Annotated[ListingJson | None, "Null where its package declares its tools, or nothing is recorded."]
     tools: list[ToolJson]
     hints: Annotated[list[HintJson], "Suspicious text outside of tools."]
 
@@ -109,7 +125,7 @@ class UsableTool:
 
 @dataclass(frozen=True, slots=True)
 class PluginTools:
-    """The recorded callables of one plugin. `known` is False for a server that never ran.
+    """The recorded callables of one plugin. `known` is False for a server that never ran and was never tried.
 
     Values are computed on demand: a server may list a great deal, and the store must not wait for that.
     """
@@ -122,16 +138,28 @@ class PluginTools:
     texts: Mapping[str, DefinitionTexts] | None = None  # definitions of a server's tools, by name
     scan: PluginScan | None = None  # the input for suspicious-text findings
     trust: ToolTrust = NO_TRUST
-    tried_reads: tuple[str, ...] = ()  # of a server that never ran: tools that are trusted as they were in a trial
+    version_digest: str = ""
+    listing: LastListing | None = None
 
     def to_value(self) -> ToolsJson:
         findings = self.scan_findings()
         return {
             "name": self.name,
             "known": self.known,
+            "listing": self._listing_value(),
             "tools": list(self.values(findings)),
             "read_marks": self.read_marks(),
             "hints": [finding.to_value() for finding in findings if finding.kind != TOOL],
+        }
+
+    def _listing_value(self) -> ListingJson | None:
+        if self.listing is None:
+            return None
+        return {
+            "seen_at": self.listing.seen_at,
+            "digest": self.listing.digest,
+            "current": self.listing.digest == self.version_digest,
+            "trial": self.listing.tried,
         }
 
     def read_marks(self) -> ReadMarksJson:
@@ -140,7 +168,6 @@ class PluginTools:
         return {
             "trusted": [tool.spec.name for tool in marked if tool.spec.name in self.trust.reads],
             "untrusted": {tool.spec.name: tool.hash for tool in marked if tool.spec.name not in self.trust.reads},
-            "tried": list(self.tried_reads),
         }
 
     def usable_tools(self) -> tuple[UsableTool, ...]:
@@ -273,8 +300,8 @@ def read_version_tools(tx: Transaction, store: PluginStore, version: VersionRow,
     known = bool(rows) or was_listed(tx, store.tenant, version.plugin)
     texts = texts_by_name(tx, store.tenant, version.plugin, TOOL)
     trust = trust_in_force(trust_rows, version.digest, {row.name: row.hash for row in tools})
-    tried_reads = () if known else tuple(row.tool for row in trust_rows if row.is_read_mark_of(version.digest))
-    return PluginTools(version.plugin, known, manifest, root, tools, texts, scan, trust, tried_reads)
+    listing = find_last_listing(tx, store.tenant, version.plugin)
+    return PluginTools(version.plugin, known, manifest, root, tools, texts, scan, trust, version.digest, listing)
 
 
 def _parse_tool(raw: Any) -> CallableSpec | None:

@@ -49,8 +49,7 @@ def trust_claims(
         plugin: The plugin's name or alias.
         word: What is believed.
         tools: The tools; None for all that say that they only read.
-        shown: The hashes of the definitions that the person saw, by tool. Of a server that never ran, these are what a
-            trial showed: they are believed once it lists them so.
+        shown: The hashes of the definitions that the person saw, by tool.
 
     Raises:
         NotFound: no such plugin, or no such tool.
@@ -65,10 +64,7 @@ def trust_claims(
         if version is None:
             raise pinned_version_missing_error(row)
         known = read_version_tools(tx, store, version, manifest_of(version))
-        if not known.known and word is TrustedWord.READS and shown:
-            chosen = _choose_tried(known, shown)
-        else:
-            chosen = _choose_listed(store, known, word, tools, shown)
+        chosen = _choose_listed(store, known, word, tools, shown)
         by, now = store.by or UNRECORDED_PRINCIPAL, store.now()
         for name, definition_hash in chosen.items():
             trusted = ToolTrustRow(name, word, version.digest, definition_hash, by, now)
@@ -79,14 +75,6 @@ def trust_claims(
         return TrustChange(row.name, version.version, names)
 
     return store.database.write(unit)
-
-
-def _choose_tried(known: PluginTools, shown: Mapping[str, str]) -> dict[str, str]:
-    """Return the definitions of a server that never ran, as a trial showed them: hashes by tool.
-
-    A row of a tool that does not say that it only reads has no effect; see `apply_trust`.
-    """
-    return {name: definition_hash for name, definition_hash in shown.items() if name not in known.tried_reads}
 
 
 def _choose_listed(

@@ -50,8 +50,8 @@ def print_suspicious_text(hints: Sequence[Mapping[str, Any]], show_command: str)
 def tools(name: str, tool: str | None, *, tenant: str, as_json: bool) -> None:
     """Show the tools of a plugin: descriptions, parameters and effects.
 
-    Tools that a package declares are shown without running it; those of an MCP server, as it last listed them. An
-    enabled server that never ran is started once to list them.
+    Tools that a package declares are shown without running it; those of an MCP server, as it last listed them or as
+    a trial saw them. An enabled server that never ran is started once to list them.
     """
     from paddock.cli.client.api_client import open_client, plugin_path
 
@@ -83,6 +83,15 @@ def _print_all_tools(recorded: Mapping[str, Any], tenant: str) -> None:
         print_message(_unknown_tools_hint(recorded["name"], tenant))
     elif not tools:
         print_message(f"{recorded['name']} offers nothing to call")
+    if recorded["listing"] is not None:
+        print_message(_listing_text(recorded["listing"]))
+
+
+def _listing_text(listing: Mapping[str, Any]) -> str:
+    """Return when the tools were seen, and as which files."""
+    seen = "seen in a trial" if listing["trial"] else "last listed"
+    files = listing["digest"] if listing["current"] else f"{listing['digest']}, which is not the version in use"
+    return f"{seen} at {listing['seen_at'][:19]}Z with the files {files}"
 
 
 def _print_one_tool(recorded: Mapping[str, Any], tool: str, tenant: str, *, as_json: bool) -> None:

@@ -68,7 +68,7 @@ def try_plugin(
     Many servers open their files only when a tool is called: --call makes such a call, if the rules let you. A tool
     that does not say that it only reads is called once each time you have chosen grants; others at every start.
 
-    With --tenant it is tried with that tenant's configuration and grants, and nothing is stored.
+    With --tenant it is tried with that tenant's configuration and grants, and no grant is stored.
     """
     from paddock.cli.client.api_client import open_client_for_change
     from paddock.cli.output.consent_prompt import parse_grants

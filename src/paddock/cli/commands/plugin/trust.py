@@ -153,16 +153,13 @@ def _print_trust(recorded: Mapping[str, Any], tenant: str, *, as_json: bool) -> 
                 "reads": reads,
                 "errors": errors,
                 "untrusted_reads": list(marks["untrusted"]),
-                "tried_reads": marks["tried"],
             }
         )
         return
-    for tool in marks["tried"]:
-        print_result(wrap_text(f"{printable(tool, 200)}: only reads, as it says, once it runs and still says so", 4))
     for word, trusted in (("reads", reads), ("errors", errors)):
         for tool, person in trusted.items():
             print_result(wrap_text(f"{printable(tool, 200)}: {_WORD_TEXTS[word]} (trusted by {printable(person)})", 4))
-    if not reads and not errors and not marks["tried"]:
+    if not reads and not errors:
         print_message(f"you take the word of {recorded['name']} for nothing")
     if marks["untrusted"]:
         print_untrusted_marks(recorded["name"], list(marks["untrusted"]), tenant)

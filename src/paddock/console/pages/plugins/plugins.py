@@ -117,7 +117,7 @@ class PluginPages:
             ],
             "trust_reads": trust_reads,
             "marks": tools["read_marks"],
-            "tools_known": tools["known"],
+            "listing": tools["listing"],
             "sparks": {name: tool_sparkline(activity.by_tool.get(name, ())) for name in _tool_names(plugin)},
             "reach": await self._reach(plugin, context.tenant, activity.callers),
             "problem": problem,
