@@ -6,7 +6,7 @@ import ast
 import sys
 from pathlib import Path
 
-import pytest
+from fixtures.all_cases import all_cases
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 # Parts of packages that are otherwise pure, so the contracts cannot name the package.
@@ -33,7 +33,7 @@ def opens_files(path: Path) -> list[int]:
     return [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "open"]
 
 
-@pytest.mark.parametrize("path", sorted((SOURCE / "paddock" / "core").rglob("*.py")), ids=lambda path: path.name)
+@all_cases("path", sorted((SOURCE / "paddock" / "core").rglob("*.py")), ids=lambda path: path.name)
 def test_the_core_opens_nothing(path: Path) -> None:
     assert imported(path) & IMPURE_PARTS == set()
     assert opens_files(path) == []
@@ -62,7 +62,7 @@ def test_the_host_never_imports_the_sdk() -> None:
     assert importers == set()
 
 
-@pytest.mark.parametrize("path", sorted((SOURCE / "paddock").glob("*/__init__.py")), ids=lambda path: path.parent.name)
+@all_cases("path", sorted((SOURCE / "paddock").glob("*/__init__.py")), ids=lambda path: path.parent.name)
 def test_a_room_says_what_it_is_and_does_nothing_when_imported(path: Path) -> None:
     module = ast.parse(path.read_text(encoding="utf-8"))
 

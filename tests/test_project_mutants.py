@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.all_cases import all_cases
 from promises.mutants import Mutant, failures_without_mutants, main, read_mutants, try_mutant
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = read_mutants()
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@all_cases("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_changes_a_text_that_stands_once_in_the_sources_and_names_tests_that_exist(mutant: Mutant):
     assert mutant.occurrences(ROOT / "src") == 1, f"{mutant.file} has it not once: {mutant.old}"
     assert mutant.new != mutant.old

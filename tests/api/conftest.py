@@ -8,16 +8,15 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
-from fixtures.parrot import parrot
 from fixtures.people import Peopled, peopled_daemon
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
     folder = tmp_path_factory.mktemp("served")
     paddock = Paddock(folder / "home")
-    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     with daemon(paddock) as started:
         yield started
 

@@ -71,6 +71,7 @@ when { resource in Plugin::"butler" };
 """
 
 
+@pytest.mark.slow
 def test_whoever_may_read_nothing_of_a_plugin_is_told_of_none_of_its_documents(tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home")
     paddock("plugin", "install", butler(tmp_path / "butler"), "--yes")

@@ -12,8 +12,8 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.daemons import Answer, Daemon, daemon
-from fixtures.parrot import parrot
 from fixtures.people import key_of
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 
 QUIET = """// Nobody hears the parrot.
 @id("quiet-please") @text("The parrot is quiet.")
@@ -29,8 +29,7 @@ permit (principal in Group::"office", action in Action::"anyCall", resource);
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
     folder = tmp_path_factory.mktemp("policy-files")
     paddock = Paddock(folder / "home")
-    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     paddock.quickly("user", "add", "olga", "--role", "operator")
     paddock.quickly("tenant", "add", "acme")
     paddock.quickly("user", "add", "omar", "--tenant", "acme", "--role", "operator")

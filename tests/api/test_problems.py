@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from fixtures.all_cases import all_cases
 from paddock.core import errors
 from paddock.core.action import Action
 from paddock.core.error_formats import error_from_problem, error_to_json, exit_code
@@ -80,7 +81,7 @@ def every_error() -> list[type[PaddockError]]:
     return [kind for kind in found if kind.__module__ == errors.__name__ and kind is not Invalid]
 
 
-@pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
+@all_cases("kind", every_error(), ids=lambda kind: kind.__name__)
 def test_an_error_is_the_same_at_both_ends_of_the_socket(kind: type[PaddockError]) -> None:
     action = Action.of("plugin.show", plugin="parrot")
     error = kind("it did not work", code="some.code", hint="try this", action=action, details={"plugin": "parrot"})

@@ -12,7 +12,7 @@ import pytest
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, LocalConnection, daemon
 from fixtures.packages import native, write_file
-from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 
 TALLY = """
 from paddock_sdk import Plugin
@@ -137,12 +137,12 @@ def test_a_cut_connection_is_taken_up_again_and_no_event_of_a_call_is_missed(ser
 @pytest.fixture
 def limited(tmp_path: Path) -> Generator[Daemon, None, None]:
     paddock = Paddock(tmp_path / "home", more={"PADDOCK_LIMITS_CALLS_PER_PRINCIPAL": "3"})
-    paddock("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     with daemon(paddock) as started:
         yield started
 
 
+@pytest.mark.slow
 def test_whoever_calls_too_often_is_told_when_to_come_back(limited: Daemon) -> None:
     answers = [limited.ask("POST", "/plugins/parrot/call/say", {"text": "again"}) for _ in range(5)]
 

@@ -13,7 +13,8 @@ import pytest
 from fixtures.commands import Paddock
 from fixtures.daemons import Answer, Daemon, daemon, doomed, eventually
 from fixtures.people import key_of
-from fixtures.tuner import CONFIG_SCHEMA, KNOBS, tuner
+from fixtures.prepared_homes import prepare_home
+from fixtures.tuner import CONFIG_SCHEMA, KNOBS, enabled_tuner, tuner
 
 TURNED = {
     "warmth": 0.9,
@@ -32,8 +33,7 @@ PATH = "/plugins/tuner/knobs"
 @pytest.fixture
 def paddock(tmp_path: Path) -> Paddock:
     paddock = Paddock(tmp_path / "home")
-    paddock("plugin", "install", tuner(tmp_path / "tuner"), "--yes")
-    paddock("plugin", "enable", "tuner")
+    prepare_home(paddock, enabled_tuner)
     return paddock
 
 
@@ -85,6 +85,7 @@ def test_a_knob_of_every_type_reaches_the_running_plugin_before_the_answer_and_i
     assert not any("agent_path" in one for one in entries), "and for no agent in particular"
 
 
+@pytest.mark.slow
 def test_null_and_reset_put_knobs_back_to_their_defaults_and_what_does_not_change_is_not_recorded(
     served: Daemon,
 ) -> None:
@@ -146,6 +147,7 @@ def test_what_the_plugin_refuses_is_kept_nowhere_and_the_answer_says_why(served:
     assert served.ask("GET", "/plugins/tuner").body["runtime"]["unused_config"] == ""
 
 
+@pytest.mark.slow
 def test_those_who_turn_knobs_at_the_same_time_all_have_their_way(served: Daemon) -> None:
     alone = [{name: value} for name, value in TURNED.items()]
 
@@ -201,6 +203,7 @@ def test_each_tenant_has_values_of_its_own_and_only_its_operators_turn_them(padd
         assert values(served.ask("GET", f"{PATH}?tenant=acme"))["turns"] == 6
 
 
+@pytest.mark.slow
 def test_an_upgrade_keeps_what_fits_and_leaves_out_what_does_not_and_a_way_back_has_it_again(
     paddock: Paddock, tmp_path: Path
 ) -> None:
@@ -226,6 +229,7 @@ def test_an_upgrade_keeps_what_fits_and_leaves_out_what_does_not_and_a_way_back_
         assert turn(served, {}, reset=("loud", "turns")).body["left_out"] == []
 
 
+@pytest.mark.slow
 def test_what_was_set_goes_with_the_plugin_for_every_tenant(paddock: Paddock, tmp_path: Path) -> None:
     paddock.quickly("tenant", "add", "acme")
     with daemon(paddock) as served:
@@ -239,6 +243,7 @@ def test_what_was_set_goes_with_the_plugin_for_every_tenant(paddock: Paddock, tm
         assert given(served)["turns"] == 3
 
 
+@pytest.mark.slow
 def test_projects_and_agents_are_refused_as_long_as_there_are_none(served: Daemon) -> None:
     for method, query in (("GET", "project=shop"), ("PUT", "project=shop&agent=writer"), ("PUT", "agent=writer")):
         refused = served.ask(method, f"{PATH}?{query}", {"knobs": {"turns": 5}} if method == "PUT" else None)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from fixtures.all_cases import all_cases
 from paddock.authoring.example_values import generate_examples
 from paddock.core.schema.compile import compile_schema
 
@@ -15,7 +14,7 @@ def field(**schema: Any) -> dict[str, Any]:
     return {"type": "object", "required": ["it"], "properties": {"it": schema}}
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "schema",
     [
         {"type": "object"},

@@ -6,9 +6,8 @@ import re
 import shlex
 from typing import Any
 
-import pytest
-
 from documented.command_tree import addressed
+from fixtures.all_cases import all_cases
 from paddock.cli.output.action_text import COMMANDS, command_line
 from paddock.core.action import SENTENCES, Action, ActionKind, action_kinds, template_arguments
 
@@ -33,13 +32,13 @@ def only_the_needed(kind: ActionKind) -> Action:
     return Action(kind, {name: "x" for name, needed in template_arguments(SENTENCES[kind]).items() if needed})
 
 
-@pytest.mark.parametrize("kind", action_kinds())
+@all_cases("kind", action_kinds())
 def test_every_action_is_a_command_that_parses(kind: ActionKind) -> None:
     for action in (every_argument(kind), only_the_needed(kind)):
         assert unknown_words(command_line(action)) == [], command_line(action)
 
 
-@pytest.mark.parametrize("kind", action_kinds())
+@all_cases("kind", action_kinds())
 def test_a_command_needs_no_argument_that_the_action_lacks(kind: ActionKind) -> None:
     declared, used = template_arguments(SENTENCES[kind]), template_arguments(COMMANDS[kind])
     assert used.keys() <= declared.keys()

@@ -202,6 +202,7 @@ async def test_what_is_taken_off_a_branch_again_still_counts(paddock: Paddock, t
     assert sorted(branch.read_added_lines()) == [b'{"one":1}', b'{"other":1}', b'{"two":2}']
 
 
+@pytest.mark.slow
 async def test_a_time_stamp_is_asked_for_checked_and_kept(paddock: Paddock, told: Chain, tmp_path: Path) -> None:
     folder = tmp_path / "tsa"
     folder.mkdir()

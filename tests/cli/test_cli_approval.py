@@ -113,6 +113,7 @@ def test_approving_without_a_daemon_makes_the_call_and_prints_its_result(alone: 
     assert "(rule sending-needs-a-yes, shipped, line " in told
 
 
+@pytest.mark.slow
 def test_with_json_the_answer_is_one_document_with_the_call_in_it(alone: Paddock) -> None:
     waits = held(alone)
 

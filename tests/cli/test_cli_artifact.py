@@ -53,6 +53,7 @@ def test_what_an_answer_names_is_written_to_a_file_with_a_daemon_and_without(mak
     assert (folder / "one").read_bytes() == (folder / "two").read_bytes() == CONTENT
 
 
+@pytest.mark.slow
 def test_nothing_is_overwritten_and_nothing_damaged_or_unknown_is_handed_out(maker: Paddock) -> None:
     folder = maker.home.parent
     uri = maker("call", "maker.make").json["uri"]

@@ -86,6 +86,7 @@ def test_files_with_holes_take_no_more_room_in_a_backup_and_after_it(
     assert f"{8 << 40} " in shown.stdout and "data/files/notes/disk.img" in shown.stdout
 
 
+@pytest.mark.slow
 def test_a_plugin_that_swaps_a_folder_for_a_link_gets_no_file_of_others_into_the_backup(
     writer: tuple[Paddock, Path], tmp_path: Path
 ) -> None:

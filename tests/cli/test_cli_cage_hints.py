@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from fixtures.commands import Paddock
 from fixtures.packages import write_file, write_json
 
@@ -41,6 +43,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_each_kind_of_refusal_names_the_grant_that_would_allow_it(paddock: Paddock, source: Path) -> None:
     script, docs, other = write_file(source / "server.py", SERVER), source / "docs", source / "other"
     docs.mkdir()

@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon
-from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +18,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Paddock, None,
     """A home with an enabled parrot and a daemon."""
     folder = tmp_path_factory.mktemp("calls")
     paddock = Paddock(folder / "home")
-    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     with daemon(paddock):
         yield paddock
 
@@ -74,8 +73,7 @@ def test_a_call_is_shown_with_who_made_it_what_was_decided_and_what_its_plugin_l
 
 
 def test_a_call_of_an_earlier_host_is_shown_without_a_daemon(paddock: Paddock, tmp_path: Path) -> None:
-    paddock("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     paddock("call", "parrot.say", "-p", '{"text": "hay"}')
     (entry,) = paddock("ledger", "tail", "--type", "call.ended", "--json").json["entries"]
 

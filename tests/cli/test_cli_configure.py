@@ -15,6 +15,7 @@ import pytest
 
 from fixtures.commands import PATIENCE, SOURCE, Paddock, Said
 from fixtures.packages import native
+from fixtures.prepared_homes import prepare_home
 from fixtures.ready_commands import ReadyCommand, run_ready_command
 from paddock.core.clock import SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
@@ -40,9 +41,13 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def weather(paddock: Paddock, source: Path) -> Paddock:
+def installed_weather(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", native(source, name="weather", system_config_schema=SCHEMA), "--yes")
+
+
+@pytest.fixture
+def weather(paddock: Paddock) -> Paddock:
+    prepare_home(paddock, installed_weather)
     return paddock
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Daemon, again_and_again, daemon
-from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 from paddock.cli.client.api_client import ApiClient, running_daemon
 from paddock.cli.client.unix_socket_transport import UnixSocketTransport
 from paddock.config.directories import find_directories
@@ -26,8 +26,7 @@ from paddock.rpc.framing import MAX_STRUCTURE_TOKENS
 def started(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
     folder = tmp_path_factory.mktemp("asked")
     paddock = Paddock(folder / "home")
-    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     with daemon(paddock) as running:
         yield running
 
@@ -45,13 +44,13 @@ def test_following_a_log_ends_quietly_when_its_reader_goes(started: Daemon) -> N
         assert following.stderr.read() == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "lost"), [("alone", "closed"), ("served", "full")])
 def test_a_call_goes_on_when_its_progress_cannot_be_shown(started: Daemon, tmp_path: Path, lost: str, way: str) -> None:
     paddock = started.paddock
     if way == "alone":
         paddock = Paddock(tmp_path / "home")
-        paddock("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
-        paddock("plugin", "enable", "parrot")
+        prepare_home(paddock, enabled_parrot)
     reading, writing = os.pipe()
     os.close(reading)
     with Path("/dev/full").open("w") as full, os.fdopen(writing, "w") as closed:

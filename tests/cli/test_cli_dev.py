@@ -223,6 +223,7 @@ def test_a_plugin_is_given_the_secrets_that_files_hold_and_how_is_said_where_one
     assert "0 failed" in tested.out
 
 
+@pytest.mark.slow
 def test_a_secret_of_the_home_that_a_plugin_runs_in_is_not_replaced_by_one_that_its_author_gives(
     paddock: Paddock, greeter: Path, tmp_path: Path
 ) -> None:

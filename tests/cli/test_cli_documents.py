@@ -37,6 +37,7 @@ def test_with_a_daemon_it_is_the_daemon_that_reads(library: Paddock) -> None:
         assert [problem["path"] for problem in refused["errors"]] == ["arguments.who"]
 
 
+@pytest.mark.slow
 def test_a_prompt_is_filled_in_listed_and_withheld_once_it_says_something_else(library: Paddock) -> None:
     assert library("plugin", "prompts", "library", "greet", "-p", '{"who": "Ann"}').out == "Greet Ann\n"
     assert "greet  who [how]  Says hello" in library("plugin", "prompts", "library").out

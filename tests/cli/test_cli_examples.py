@@ -282,6 +282,7 @@ def words_of(example: str, paddock: Paddock) -> list[str]:
     return [word.replace("~/", f"{home}/") if word.startswith("~") else word for word in shlex.split(example)[1:]]
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_help_work_as_they_stand_there(stage: Paddock) -> None:
     for example, answers in WITHOUT_A_DAEMON.items():
         if example == "paddock plugin upgrade notes":
@@ -312,10 +313,12 @@ def interrupted(paddock: Paddock, example: str, first: str) -> int:
     return process.returncode
 
 
+@pytest.mark.slow
 def test_the_example_of_serve_is_a_daemon(stage: Paddock) -> None:
     assert interrupted(stage, "paddock serve --log-format json", "ready: ") == 0
 
 
+@pytest.mark.slow
 def test_the_examples_of_calls_look_at_what_detaching_left_to_the_daemon(stage: Paddock) -> None:
     with daemon(stage):
         call_id = stage(*words_of("""paddock call slow-count.count -p '{"to": 3}' --detach""", stage)).out.strip()
@@ -325,12 +328,14 @@ def test_the_examples_of_calls_look_at_what_detaching_left_to_the_daemon(stage: 
             assert said.out or "succeeded" in said.err, example
 
 
+@pytest.mark.slow
 def test_the_example_of_logs_goes_on_until_it_is_interrupted(stage: Paddock) -> None:
     with daemon(stage):
         stage("call", "slow-count.squares", "-p", '{"to": 1000}', "--timeout", "1", code=8)
         assert interrupted(stage, "paddock plugin logs slow-count --follow", "nobody wants the rest") == 130
 
 
+@pytest.mark.slow
 def test_the_examples_for_authors_run_a_plugin_from_its_folder(paddock: Paddock) -> None:
     paddock.quickly("plugin", "new", "my-plugin", paddock.home.parent / "my-plugin")
     for example in ("paddock plugin test ./my-plugin", "paddock plugin test ./my-plugin --effects"):

@@ -10,6 +10,7 @@ from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.packages import native, write_file
 from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 from paddock.host.wiring.local_store import open_local_store
 from paddock.plugins.manage.enable import disable
 
@@ -61,6 +62,7 @@ def test_one_that_was_given_up_says_so_everywhere_without_a_daemon(paddock: Padd
     assert WAY in check["why"]
 
 
+@pytest.mark.slow
 def test_the_way_that_is_named_takes_over_what_was_mended_in_the_folder_it_came_from(
     paddock: Paddock, source: Path
 ) -> None:
@@ -74,6 +76,7 @@ def test_the_way_that_is_named_takes_over_what_was_mended_in_the_folder_it_came_
     assert paddock("call", "parrot.say", "-p", '{"text": "again"}').json["said"] == "again"
 
 
+@pytest.mark.slow
 def test_enabling_it_forgets_that(paddock: Paddock, source: Path) -> None:
     given_up(paddock, source)
     paddock("plugin", "enable", "parrot")
@@ -95,9 +98,9 @@ def test_one_that_is_refused_in_the_handshake_stays_enabled_and_is_not_worth_a_r
         assert paddock("plugin", "enable", "parrot", "--json", code=7).error["retryable"] is False
 
 
+@pytest.mark.slow
 def test_show_tells_why_it_died_last_and_how_often_while_the_next_process_runs(paddock: Paddock, source: Path) -> None:
-    paddock("plugin", "install", parrot(source / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     with daemon(paddock) as served:
         served.settled()
         for restarts, times in ((1, "once"), (2, "2 times")):
@@ -119,6 +122,7 @@ def test_a_call_without_a_daemon_gives_the_advice_and_promises_no_restart(paddoc
     assert "restart" not in refused["message"] + refused["hint"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["at its start", "in a tool"])
 def test_a_server_with_a_manifest_of_its_own_is_given_a_file_by_that_manifest(
     paddock: Paddock, source: Path, when: str

@@ -9,6 +9,7 @@ import click
 import pytest
 
 from documented.command_tree import commands, leaves
+from fixtures.all_cases import all_cases
 from fixtures.commands import Paddock
 from fixtures.packages import kernel
 from paddock.cli.command import LazyGroup, PaddockCommand
@@ -73,7 +74,7 @@ def help_texts(command: click.Command) -> list[str]:
     return [command.help or "", command.epilog or "", *parameters]
 
 
-@pytest.mark.parametrize("words", sorted(LEAVES), ids=" ".join)
+@all_cases("words", sorted(LEAVES), ids=" ".join)
 def test_a_command_has_json_help_for_each_parameter_and_examples_that_stay_on_one_line(words: tuple[str, ...]) -> None:
     command = LEAVES[words]
     assert "--json" in {option for parameter in command.params for option in parameter.opts}
@@ -85,7 +86,7 @@ def test_a_command_has_json_help_for_each_parameter_and_examples_that_stay_on_on
     assert all(f"\n  {example}\n" in f"{shown}\n" for example in command.examples)
 
 
-@pytest.mark.parametrize("words", sorted({*LEAVES, *GROUPS}), ids=" ".join)
+@all_cases("words", sorted({*LEAVES, *GROUPS}), ids=" ".join)
 def test_help_is_written_in_plain_words(words: tuple[str, ...]) -> None:
     texts = [text for tree in (GROUPS, LEAVES) if words in tree for text in help_texts(tree[words])]
     if words[0] in COMMANDS:

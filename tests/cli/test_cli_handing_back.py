@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon
 from fixtures.packages import answering, write_json
@@ -81,6 +83,7 @@ def test_replace_puts_paddock_into_the_file_and_keeps_what_it_was(paddock: Paddo
     assert sorted(one.name for one in source.iterdir()) == sorted([file.name, backup.name, link.name])
 
 
+@pytest.mark.slow
 def test_a_server_that_was_left_out_stays_in_the_file_and_paddock_is_not_imported_again(
     paddock: Paddock, source: Path
 ) -> None:
@@ -111,6 +114,7 @@ def test_nothing_is_replaced_in_what_is_no_clients_settings(paddock: Paddock, so
     assert said.error["code"] == "import.no_client_settings"
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_stays_with_its_client_and_the_others_are_started(
     paddock: Paddock, source: Path
 ) -> None:

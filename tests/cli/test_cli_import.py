@@ -208,6 +208,7 @@ def test_a_remote_server_says_that_it_is_not_caged(paddock: Paddock, source: Pat
     assert "NOT caged" in paddock.quickly("plugin", "show", "tickets").out
 
 
+@pytest.mark.slow
 def test_a_changed_file_imported_again_is_an_upgrade_and_a_changed_key_is_taken(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
     paddock.quickly("import", file, "--yes")
@@ -314,6 +315,7 @@ def test_a_person_is_offered_the_grants_that_the_settings_name_and_a_trial(paddo
     assert {f"read:fs:{script}", f"write:fs:{docs}"} < set(capabilities)
 
 
+@pytest.mark.slow
 def test_grants_that_the_settings_name_are_chosen_and_tried_without_a_terminal(paddock: Paddock, source: Path) -> None:
     file, script, docs = named_folder(source)
     (left,) = paddock.quickly("import", file, "--yes", "--json").json["imported"]

@@ -159,6 +159,7 @@ def test_replace_writes_an_entry_that_starts_into_every_client_and_undo_puts_bac
     assert paddock.quickly("import", "--undo", "--json", code=3).error["code"] == "import.nothing_to_undo"
 
 
+@pytest.mark.slow
 def test_the_entry_starts_paddock_with_the_few_variables_that_clients_pass_on(paddock: Paddock, clients: Path) -> None:
     paddock.quickly("import", "git", "--replace", "--yes")
     entry = json.loads((clients / ".claude.json").read_text())["projects"]["/work"]["mcpServers"]["paddock"]

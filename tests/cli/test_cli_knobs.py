@@ -12,13 +12,13 @@ import pytest
 from fixtures.commands import Paddock, Said
 from fixtures.daemons import daemon
 from fixtures.packages import native
-from fixtures.tuner import KNOBS, tuner
+from fixtures.prepared_homes import prepare_home
+from fixtures.tuner import KNOBS, enabled_tuner, tuner
 
 
 @pytest.fixture
-def tuned(paddock: Paddock, tmp_path: Path) -> Paddock:
-    paddock("plugin", "install", tuner(tmp_path / "tuner"), "--yes")
-    paddock("plugin", "enable", "tuner")
+def tuned(paddock: Paddock) -> Paddock:
+    prepare_home(paddock, enabled_tuner)
     return paddock
 
 
@@ -62,6 +62,7 @@ def test_every_mistake_is_told_and_nothing_is_set(either: Paddock) -> None:
     assert values(either("plugin", "knob", "tuner", "--json"))["colour"] == "grey"
 
 
+@pytest.mark.slow
 def test_the_same_holds_on_a_shared_store(postgres_address: str, tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home", store=postgres_address)
     paddock("plugin", "install", tuner(tmp_path / "tuner"), "--yes")

@@ -15,7 +15,7 @@ from tests.ledger.chains import Chain, called, run_example
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon
 from fixtures.packages import native
-from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 from paddock.store.database import open_direct
 
 
@@ -101,8 +101,7 @@ async def test_following_tells_one_object_a_line_until_interrupted(paddock: Padd
 
 
 def test_a_daemons_ledger_is_read_to_its_last_entry_and_followed_beyond_its_end(paddock: Paddock, source: Path) -> None:
-    paddock.quickly("plugin", "install", parrot(source / "parrot"), "--yes")
-    paddock.quickly("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     chain = Chain(f"sqlite://{paddock.home}/data/paddock.db", paddock.home / "state")
     with daemon(paddock) as served:
         call = served.ask("POST", "/plugins/parrot/call/say", {"text": "hello"}).body["call_id"]
@@ -212,8 +211,7 @@ async def test_erasing_needs_a_yes_and_a_reason(paddock: Paddock, told: Chain) -
 
 
 def test_a_daemon_erases_what_it_has_not_written_yet_as_well(paddock: Paddock, source: Path) -> None:
-    paddock.quickly("plugin", "install", parrot(source / "parrot"), "--yes")
-    paddock.quickly("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     paddock.quickly("user", "add", "ann", "--role", "member")
     with daemon(paddock) as served:
         # In one breath, as two commands would not be: the call's entry is written when 50 ms have passed.

@@ -119,6 +119,7 @@ def test_whoever_loses_the_daemon_over_a_call_learns_which_it_was_and_what_to_do
     assert shown["state"] == "in_doubt"
 
 
+@pytest.mark.slow
 def test_whoever_waits_for_a_person_while_the_daemon_stops_is_told_that_the_call_waits_on(tmp_path: Path) -> None:
     paddock = prepared(tmp_path / "stopped")
     with (

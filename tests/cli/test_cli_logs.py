@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.commands import Paddock
-from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 from paddock.host.plugins.logs.log_lines import expand_record, format_for_terminal
 
 RECORD = {"time": "2026-01-31T12:00:00.000Z", "level": "info", "plugin": "parrot", "message": "noted it"}
@@ -64,10 +64,10 @@ def test_a_line_that_is_no_record_or_could_not_be_written_again_is_told_as_it_is
     assert expand_record({"at": "now", "line": line}) == {"at": "now", "line": line}
 
 
+@pytest.mark.slow
 def test_people_read_words_and_machines_the_line_as_it_was_written(tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home")
-    paddock("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     paddock("call", "parrot.note", "-p", '{"text": "remember me"}')
     paddock("call", "parrot.burn", code=7)
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fixtures.commands import PATIENCE, SOURCE, Paddock, Said
 from fixtures.parrot import parrot
 from fixtures.ready_commands import run_ready_command
@@ -56,6 +58,7 @@ def test_a_file_that_is_none_of_parameters_or_of_servers_is_refused_with_what_it
     assert "mcpServers" in no_json["hint"]
 
 
+@pytest.mark.slow
 def test_a_missing_secret_of_whoever_types_is_set_by_the_line_that_is_told(paddock: Paddock, tmp_path: Path) -> None:
     needs = {"say": {"secrets": {"token": "user"}}}
     folder = parrot(tmp_path / "parrot", tools=("say",), operation_auth=needs)

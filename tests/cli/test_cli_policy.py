@@ -9,7 +9,7 @@ import pytest
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.packages import native
-from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OWN = '@id("{id}") @text("No guests.")\nforbid (principal in Role::"guest", action in Action::"anyCall", resource);\n'
@@ -136,8 +136,7 @@ def test_check_makes_no_home_to_look_names_up_in(paddock: Paddock, tmp_path: Pat
 def test_with_broken_rules_no_call_is_made_and_plugins_can_still_be_examined_and_disabled(
     paddock: Paddock, tmp_path: Path
 ) -> None:
-    paddock.quickly("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
-    paddock.quickly("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     paddock("call", "parrot.count")
     folder = write_rules(paddock.home / "policies", OWN.format(id="a").replace("Role", "Rolle"))
 

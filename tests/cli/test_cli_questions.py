@@ -227,6 +227,7 @@ def test_every_kind_of_field_can_be_typed() -> None:
     assert filled({"type": "object", "properties": {"a": {"type": "integer"}}}, "", "") == {}
 
 
+@pytest.mark.slow
 def test_what_a_call_asks_after_its_approval_is_declined_where_nobody_can_be_asked(
     paddock: Paddock, tmp_path: Path
 ) -> None:

@@ -171,6 +171,7 @@ def test_what_a_plugin_kept_goes_with_it_and_the_next_of_its_name_finds_nothing(
         assert found["notes"] == []
 
 
+@pytest.mark.slow
 def test_the_next_plugin_of_a_name_has_a_log_of_its_own(paddock: Paddock, source: Path) -> None:
     with daemon(paddock) as running:
         for words in ("old words", "new words"):
@@ -234,6 +235,7 @@ def looked(paddock: Paddock) -> object:
     return paddock("call", "keeper.look", "--params", "{}", "--json").json["result"]
 
 
+@pytest.mark.slow
 def test_a_plugin_that_is_still_busy_leaves_nothing_to_the_next_of_its_name_and_takes_nothing_of_it(
     paddock: Paddock, source: Path, tmp_path: Path
 ) -> None:

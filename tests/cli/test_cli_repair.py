@@ -48,6 +48,7 @@ def test_repair_ends_the_process_that_loaded_a_changed_file_and_starts_another(s
     assert paddock(*SAY).json["said"] == "consented"
 
 
+@pytest.mark.slow
 def test_repairing_what_was_not_modified_leaves_its_process_alone(started: Daemon) -> None:
     before = started.ask("GET", "/plugins/parrot").body["runtime"]["pid"]
 

@@ -161,6 +161,7 @@ def test_a_rotation_says_how_many_went_under_which_key(paddock: Paddock) -> None
     assert paddock.quickly("secret", "rotate", "--to", "pocket", "--yes", "--json", code=2).error["code"] == "usage"
 
 
+@pytest.mark.slow
 def test_a_passphrase_comes_from_the_file_that_a_setting_names(paddock: Paddock, tmp_path: Path) -> None:
     (tmp_path / "phrase").write_text("correct horse\n")
     (tmp_path / "phrase").chmod(0o600)
@@ -180,6 +181,7 @@ def test_a_passphrase_comes_from_the_file_that_a_setting_names(paddock: Paddock,
     assert "secrets.key still says" not in screen, "it says nothing of its own"
 
 
+@pytest.mark.slow
 def test_a_key_that_goes_elsewhere_than_the_setting_says_is_told_with_what_comes_of_that(
     paddock: Paddock, tmp_path: Path
 ) -> None:

@@ -22,15 +22,15 @@ import pytest
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Daemon, LocalConnection, again_and_again, ask, daemon, eventually
 from fixtures.parrot import MAIN, parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 
 BROKEN = "raise SystemExit('no feathers')"
 
 
 @pytest.fixture
-def owner(paddock: Paddock, source: Path) -> Paddock:
+def owner(paddock: Paddock) -> Paddock:
     """A home with an enabled parrot."""
-    paddock("plugin", "install", parrot(source / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     return paddock
 
 
@@ -92,6 +92,7 @@ def test_a_plugin_that_does_not_start_is_named_with_its_reason_and_the_others_ru
         assert "no feathers" in said.err
 
 
+@pytest.mark.slow
 def test_a_plugin_that_is_slow_to_start_holds_up_neither_the_ready_line_nor_others_and_its_calls_wait_for_it(
     owner: Paddock, source: Path
 ) -> None:
@@ -133,6 +134,7 @@ def test_people_are_told_of_plugins_that_start_or_fail_after_the_ready_line(owne
     assert re.search(r"! late crashed: .*no feathers.*\n  → ", words)
 
 
+@pytest.mark.slow
 def test_whoever_stops_reading_the_daemons_words_does_not_stop_the_daemon(owner: Paddock) -> None:
     (out, full_out), (err, full_err) = full_pipe(), full_pipe()
     command = [sys.executable, "-m", "paddock.cli", "serve", "--json", "--log-level", "debug"]
@@ -179,6 +181,7 @@ def test_a_second_daemon_is_refused_with_the_pid_of_the_first(owner: Paddock) ->
         assert first.ask("GET", "/healthz").status == 200
 
 
+@pytest.mark.slow
 def test_a_daemon_may_open_as_many_files_as_the_system_lets_it(owner: Paddock) -> None:
     few = ["bash", "-c", 'ulimit -Sn 256; exec "$@"', "-", sys.executable, "-m", "paddock.cli", "serve", "--json"]
     with subprocess.Popen(few, env=owner.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -228,6 +231,7 @@ def test_a_log_that_nobody_knows_is_wrong_usage(paddock: Paddock, option: tuple[
     assert option[0] in said.err
 
 
+@pytest.mark.slow
 def test_log_lines_are_json_where_that_is_asked_for(owner: Paddock) -> None:
     with daemon(owner, "--log-format", "json") as started:
         problem = started.ask("POST", "/plugins/parrot/call/die", {}).body
@@ -238,6 +242,7 @@ def test_log_lines_are_json_where_that_is_asked_for(owner: Paddock) -> None:
     assert (logged["level"], logged["code"]) == ("warning", problem["code"])
 
 
+@pytest.mark.slow
 def test_a_daemon_outlives_whoever_read_its_first_line(owner: Paddock) -> None:
     with owner.start("serve", "--json") as process:
         assert process.stdout is not None and process.stderr is not None
@@ -294,6 +299,7 @@ def test_a_second_signal_ends_the_daemon_at_once(owner: Paddock) -> None:
         assert not started.socket.exists()
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_longer_than_a_stopping_daemon_waits_is_told_that_it_was_cancelled(owner: Paddock) -> None:
     with daemon(owner) as started, owner.start("call", "parrot.wait", "--json") as calling:
         assert calling.stderr is not None
@@ -306,6 +312,7 @@ def test_a_call_that_takes_longer_than_a_stopping_daemon_waits_is_told_that_it_w
     assert calling.returncode == 1
 
 
+@pytest.mark.slow
 def test_whoever_waits_for_a_call_is_told_that_the_host_went_down_also_where_it_is_in_a_hurry(owner: Paddock) -> None:
     with daemon(owner) as started, closing(LocalConnection(started.socket)) as waiting:
         waiting.request("POST", "/api/v1/plugins/parrot/call/wait", b"{}")
@@ -323,6 +330,7 @@ def test_whoever_waits_for_a_call_is_told_that_the_host_went_down_also_where_it_
         assert started.process.wait(PATIENCE) == 130
 
 
+@pytest.mark.slow
 def test_whoever_follows_something_is_let_go_when_the_daemon_stops(owner: Paddock) -> None:
     with daemon(owner) as started, started.following("/plugins/parrot/notifications") as events:
         assert started.stop() == 0
@@ -357,6 +365,7 @@ def test_enabling_a_plugin_that_does_not_start_says_why_and_exits_with_7(paddock
         assert said.error["command"] == "paddock plugin logs broken"
 
 
+@pytest.mark.slow
 def test_a_name_that_nobody_has_is_the_same_error_with_and_without_a_daemon(paddock: Paddock) -> None:
     asked = list(product(("enable", "disable", "show", "logs"), ("nobody", "a/enable", "")))
     without = {words: paddock("plugin", *words, "--json", code=3).error for words in asked}
@@ -384,6 +393,7 @@ def test_what_a_command_changes_is_in_effect_when_it_ends(owner: Paddock, source
         eventually(lambda: not alive(pid), "a removed plugin still runs")
 
 
+@pytest.mark.slow
 def test_an_upgrade_that_does_not_run_says_so_and_going_back_makes_it_run_again(owner: Paddock, source: Path) -> None:
     broken = parrot(source / "newer", version="1.1.0", main=BROKEN)
     with daemon(owner):
@@ -400,6 +410,7 @@ def test_an_upgrade_that_does_not_run_says_so_and_going_back_makes_it_run_again(
         assert owner("call", "parrot.say", "-p", '{"text": "back"}').json["said"] == "back"
 
 
+@pytest.mark.slow
 def test_a_plugin_that_was_disabled_is_not_started_by_a_change(owner: Paddock, source: Path) -> None:
     newer = parrot(source / "newer", version="1.1.0")
     with daemon(owner):
@@ -414,6 +425,7 @@ def test_a_plugin_that_was_disabled_is_not_started_by_a_change(owner: Paddock, s
 # --- logs -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_a_plugin_wrote_can_be_read_while_a_daemon_runs_and_afterwards(owner: Paddock) -> None:
     with daemon(owner) as started:
         started.ask("POST", "/plugins/parrot/call/note", {"text": "remember me"})
@@ -424,6 +436,7 @@ def test_what_a_plugin_wrote_can_be_read_while_a_daemon_runs_and_afterwards(owne
     assert "remember me" in owner("plugin", "logs", "parrot").out
 
 
+@pytest.mark.slow
 def test_a_log_is_followed_until_interrupted(owner: Paddock) -> None:
     with daemon(owner) as started, owner.start("plugin", "logs", "parrot", "--follow", "--json") as following:
         assert following.stdout is not None
@@ -436,6 +449,7 @@ def test_a_log_is_followed_until_interrupted(owner: Paddock) -> None:
         assert following.returncode == 130
 
 
+@pytest.mark.slow
 def test_an_enabled_plugin_that_starts_when_it_is_called_is_not_said_to_be_disabled(
     owner: Paddock, source: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_a_server_file_is_tried_with_nothing_granted_and_a_person_is_shown_what_
     assert "plugin.tried" in tried
 
 
+@pytest.mark.slow
 def test_check_proposes_what_an_installation_would_and_installs_nothing(paddock: Paddock, source: Path) -> None:
     docs = source / "docs"
     docs.mkdir()
@@ -88,6 +89,7 @@ def test_check_proposes_what_an_installation_would_and_installs_nothing(paddock:
     assert not paddock.listed()
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_an_upgrade_that_asks_for_what_is_new_and_keeps_what_was_chosen(
     paddock: Paddock, source: Path
 ) -> None:

@@ -106,6 +106,7 @@ def test_what_nobody_foresaw_is_one_sentence_and_its_origin_only_on_request(padd
     assert process.returncode == 1
 
 
+@pytest.mark.slow
 def test_commands_work_in_a_directory_that_was_removed(paddock: Paddock, source: Path) -> None:
     native(source / "n")
     gone = source / "gone"
@@ -133,6 +134,7 @@ def shell(paddock: Paddock, line: str, **more: str) -> subprocess.CompletedProce
     )
 
 
+@pytest.mark.slow
 def test_a_terminal_without_our_characters_gets_their_escapes(paddock: Paddock, source: Path) -> None:
     native(source, description="naïve • notes")
     poor = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -150,6 +152,7 @@ def test_a_result_that_cannot_be_written_is_a_failure_in_words(paddock: Paddock)
     assert ran.stderr == "error: the result could not be written: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_a_reader_that_went_away_ends_a_command_without_a_word(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", native(source), "--yes")
     for words in (["plugin", "list", "-v"], ["config", "show", "--json"], ["plugin", "show", "notes"]):

@@ -82,6 +82,7 @@ def test_how_it_is_found_out_whether_a_call_has_happened_is_told_before_and_afte
     assert found == {"pay": ("probe", "paid"), "send": ("none", ""), "paid": ("none", "")}
 
 
+@pytest.mark.slow
 def test_a_server_that_never_ran_is_asked_once_it_may_run_and_not_again(timed: Paddock) -> None:
     before = timed("plugin", "tools", "clock")
     assert (before.out, "paddock plugin enable clock" in before.err) == ("", True)

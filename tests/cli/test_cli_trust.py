@@ -171,6 +171,7 @@ plugin.run()
 """
 
 
+@pytest.mark.slow
 def test_errors_of_a_tool_that_a_package_declares_are_settled_for_that_version(paddock: Paddock, source: Path) -> None:
     native(source, runtime={"command": ["python3", "./main.py"]})
     write_file(source / "main.py", FAILS)

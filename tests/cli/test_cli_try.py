@@ -106,6 +106,7 @@ def test_the_tools_that_a_trial_saw_are_shown_and_pinned_without_another_start(p
     assert (listed["listing"]["trial"], listed["listing"]["current"]) == (False, True)
 
 
+@pytest.mark.slow
 def test_a_person_decides_about_each_grant_and_may_let_it_change_files_too(paddock: Paddock, source: Path) -> None:
     docs = source / "docs"
     docs.mkdir()
@@ -116,6 +117,7 @@ def test_a_person_decides_about_each_grant_and_may_let_it_change_files_too(paddo
     assert granted(paddock) == [f"read:fs:{script}", f"write:fs:{docs}"]
 
 
+@pytest.mark.slow
 def test_without_a_yes_nothing_is_granted_and_it_is_said_what_is_missing(paddock: Paddock, source: Path) -> None:
     script = imported(paddock, source, "")
     asked = paddock.quickly("plugin", "try", "needy", code=4)
@@ -150,6 +152,7 @@ def test_a_grant_that_it_answers_without_is_not_kept(paddock: Paddock, source: P
     assert sorted(granted(paddock)) == ["exec:git:/", f"read:fs:{script}"]
 
 
+@pytest.mark.slow
 def test_of_two_grants_of_which_either_would_do_one_is_kept(paddock: Paddock, source: Path) -> None:
     one, other = (write_file(source / name / "settings", "") for name in ("one", "other"))
     needs = f"if not any(map(os.path.exists, ({str(one)!r}, {str(other)!r}))):\n    sys.exit('no settings')"
@@ -160,6 +163,7 @@ def test_of_two_grants_of_which_either_would_do_one_is_kept(paddock: Paddock, so
     assert sorted(granted(paddock)) == sorted([f"read:fs:{script}", f"read:fs:{other}"])
 
 
+@pytest.mark.slow
 def test_a_file_that_would_be_lost_in_the_cage_is_refused_or_its_folder_granted(paddock: Paddock, source: Path) -> None:
     kept = source / "kept"
     kept.mkdir()
@@ -173,6 +177,7 @@ def test_a_file_that_would_be_lost_in_the_cage_is_refused_or_its_folder_granted(
     assert (kept / "memory.json").read_text() == "kept"
 
 
+@pytest.mark.slow
 def test_hosts_that_only_calls_reach_are_proposed_and_kept_if_a_person_grants_them(
     paddock: Paddock, source: Path
 ) -> None:
@@ -196,6 +201,7 @@ def test_what_the_cage_would_throw_away_is_refused_before_it_can_be_lost(paddock
     assert "config:/NAME" in refused["hint"]
 
 
+@pytest.mark.slow
 def test_a_folder_that_the_cage_would_hide_is_proposed_and_without_it_nothing_starts(
     paddock: Paddock, source: Path
 ) -> None:
@@ -214,6 +220,7 @@ def test_a_plugin_with_a_manifest_of_its_own_is_tried_and_not_changed(paddock: P
     assert (said.json["answers"], said.json["grantable"], said.json["proposals"]) == (True, False, [])
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_program_is_proposed_if_it_imports_what_is_there(paddock: Paddock, source: Path) -> None:
     script = imported(paddock, source, "import helper")
     write_file(script.parent / "helper.py", "")
@@ -271,6 +278,7 @@ def called(paddock: Paddock) -> list[str | None]:
     return [entry["facts"].get("tool") for entry in entries]
 
 
+@pytest.mark.slow
 def test_what_only_a_call_needs_shows_when_a_person_lets_the_tool_be_called(paddock: Paddock, source: Path) -> None:
     notes = source / "notes"
     notes.mkdir()
@@ -330,6 +338,7 @@ def test_a_plugin_is_tried_for_a_tenant_and_nothing_is_stored(paddock: Paddock, 
     assert granted(paddock) == []
 
 
+@pytest.mark.slow
 def test_a_running_server_is_restarted_with_what_it_was_granted(paddock: Paddock, source: Path) -> None:
     docs = source / "docs"
     docs.mkdir()
@@ -344,6 +353,7 @@ def test_a_running_server_is_restarted_with_what_it_was_granted(paddock: Paddock
         assert paddock("plugin", "show", "needy", "--json").json["runtime"]["state"] == "running"
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start_is_not_reported_as_enabled_even_without_a_daemon(
     paddock: Paddock, source: Path
 ) -> None:
@@ -371,6 +381,7 @@ def test_a_plugin_with_declared_tools_that_cannot_start_is_not_reported_as_enabl
     assert "✓ enabled notes 1.0.0\n" in paddock.quickly("plugin", "enable", "notes", "--no-start").err
 
 
+@pytest.mark.slow
 def test_a_database_that_was_granted_without_its_folder_is_refused_and_a_trial_proposes_the_folder(
     paddock: Paddock, source: Path
 ) -> None:
@@ -394,6 +405,7 @@ def test_a_database_that_was_granted_without_its_folder_is_refused_and_a_trial_p
         assert database.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall() == [("a",), ("made_before",)]
 
 
+@pytest.mark.slow
 def test_write_also_widens_what_it_was_granted_for_reading(paddock: Paddock, source: Path) -> None:
     docs = source / "docs"
     docs.mkdir()

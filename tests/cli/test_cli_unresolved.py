@@ -186,6 +186,7 @@ def test_a_result_that_somebody_gives_is_one_that_the_callable_promises(falling:
     )
 
 
+@pytest.mark.slow
 def test_what_is_in_doubt_is_shown_with_its_key_with_how_it_is_found_out_and_after_it_is_known(
     falling: Paddock,
 ) -> None:
@@ -217,6 +218,7 @@ def test_what_is_in_doubt_is_shown_with_its_key_with_how_it_is_found_out_and_aft
     assert alone in rest and "has not happened, says local:" in rest and found_out not in rest
 
 
+@pytest.mark.slow
 def test_what_is_in_doubt_is_told_by_doctor_by_the_numbers_and_by_a_daemon_that_starts(falling: Paddock) -> None:
     assert effects_of(falling)["found"] == "no call has an unknown outcome"
     with daemon(falling) as running:

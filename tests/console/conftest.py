@@ -1,17 +1,52 @@
-"""The browser that everybody in a file shares."""
+"""The browser that all tests of the console share."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
 from fixtures.visitors import chromium
 
+_FOLDER = Path(__file__).parent
 
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser, None, None]:
-    # Of a module and not of all: while it is open, its thread has an event loop, and others cannot have theirs.
-    with chromium() as started:
-        yield started
+
+class _SharedBrowser:
+    """Opened by the first test of a worker that needs it: to start one costs as much as to look at ten pages."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._browser: Browser | None = None
+
+    def open(self) -> Browser:
+        if self._browser is None:
+            self._browser = self._stack.enter_context(chromium())
+        return self._browser
+
+    def close(self) -> None:
+        self._browser = None
+        self._stack.close()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """While it is open, its thread has an event loop, and others cannot have theirs."""
+        if _FOLDER not in item.path.parents or "anyio_backend" in getattr(item, "fixturenames", ()):
+            self.close()
+
+    def pytest_sessionfinish(self) -> None:
+        self.close()
+
+
+_SHARED = pytest.StashKey[_SharedBrowser]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_SHARED] = _SharedBrowser()
+    config.pluginmanager.register(config.stash[_SHARED])
+
+
+@pytest.fixture
+def browser(request: pytest.FixtureRequest) -> Browser:
+    return request.config.stash[_SHARED].open()

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.routing import compile_path
 
+from fixtures.all_cases import all_cases
 from paddock.console.routes import console_pages
 from paddock.console.text.action_text import PAGES, action_link, next_step, page_address
 from paddock.core.action import SENTENCES, Action, ActionKind, action_kinds, template_arguments
@@ -29,7 +30,7 @@ def addresses() -> list[Any]:
     return [compile_path(page.path)[0] for page in pages if page.method == "GET"]
 
 
-@pytest.mark.parametrize("kind", action_kinds())
+@all_cases("kind", action_kinds())
 def test_every_action_has_a_page_that_exists_or_none(kind: ActionKind, addresses: list[Any]) -> None:
     declared = template_arguments(SENTENCES[kind])
     page = page_address(Action(kind, dict.fromkeys(declared, "a/b")))

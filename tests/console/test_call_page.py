@@ -13,8 +13,8 @@ from fixtures.accessibility import violations
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.page_clients import signed_in
-from fixtures.parrot import parrot
 from fixtures.people import key_of
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 from fixtures.visitors import needs_a_browser, visiting
 
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 800}
@@ -24,8 +24,7 @@ DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 800}
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
     folder = tmp_path_factory.mktemp("calls")
     paddock = Paddock(folder / "home")
-    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     paddock.quickly("tenant", "add", "acme")
     for options in (("ann",), ("eve", "--tenant", "acme", "--role", "operator")):
         paddock.quickly("user", "add", *options)
@@ -92,6 +91,7 @@ def test_a_call_is_run_again_with_the_same_inputs_and_asks_again_for_the_secret_
         assert "s3cret" not in page.content()
 
 
+@pytest.mark.slow
 @needs_a_browser
 def test_activity_lists_calls_live_and_one_click_narrows_them(browser: Browser, served: Daemon) -> None:
     good, bad = made(served, "say", text="x"), made(served, "burn")

@@ -164,6 +164,7 @@ def test_the_keyboard_alone_finds_things_moves_in_lists_and_shows_its_keys(brows
         expect(keys).to_be_hidden()
 
 
+@pytest.mark.slow
 @needs_a_browser
 def test_everything_is_found_without_scripts_too(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "ann", java_script_enabled=False) as page:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.all_cases import all_cases
 from paddock.console.forms.controls import MAX_CONTROLS, MAX_DEPTH, FormControl, build_control
 from paddock.console.forms.fields import FormField, UnparsedText, build_form, walk_fields
 from paddock.console.forms.hints import parse_ui_hints
@@ -136,7 +137,7 @@ def test_hints_that_are_none_are_no_matter(nonsense: Any) -> None:
     assert parse_ui_hints({"x-ui": nonsense}) == parse_ui_hints({})
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("schema", "control"),
     [
         ({"type": "string"}, "text"),

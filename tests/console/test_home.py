@@ -12,7 +12,7 @@ from fixtures.accessibility import violations
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.page_clients import signed_in
-from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 from fixtures.visitors import needs_a_browser, visiting
 
 EXAMPLES = "examples/memory-markdown"
@@ -22,8 +22,7 @@ EXAMPLES = "examples/memory-markdown"
 def served(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Generator[Daemon, None, None]:
     folder = tmp_path_factory.mktemp("home-page")
     paddock = Paddock(folder / "home")
-    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     paddock("plugin", "install", request.config.rootpath / EXAMPLES, "--yes")
     paddock("plugin", "enable", "memory-markdown")
     paddock.quickly("user", "add", "ann", "--role", "member")

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon, eventually
 from fixtures.page_clients import signed_in
-from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 from fixtures.visitors import needs_a_browser, visiting
 
 RULES = """
@@ -25,8 +25,7 @@ forbid (principal, action == Action::"callUnattended", resource == Callable::"pa
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
     folder = tmp_path_factory.mktemp("badge")
     paddock = Paddock(folder / "home")
-    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     paddock.quickly("user", "add", "ann")
     policies = paddock.home / "policies"
     policies.mkdir(mode=0o700, exist_ok=True)

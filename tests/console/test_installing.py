@@ -223,6 +223,7 @@ def test_what_a_stranger_writes_is_text_to_whoever_decides(page: Page, tmp_path:
     expect(page.get_by_role("status")).to_have_text("Cancelled. Nothing was installed.")
 
 
+@pytest.mark.slow
 def test_a_slow_registry_is_followed_without_loading_the_page_again_and_can_be_left(
     page: Page, served: Daemon, index: PythonIndex
 ) -> None:
@@ -241,6 +242,7 @@ def test_a_slow_registry_is_followed_without_loading_the_page_again_and_can_be_l
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_without_scripts_a_plugin_is_installed_all_the_same(browser: Browser, served: Daemon, tmp_path: Path) -> None:
     with visiting(browser, served, "operator", java_script_enabled=False) as page:
         fetch(page, native(tmp_path / "plain", "plain"))
@@ -250,6 +252,7 @@ def test_without_scripts_a_plugin_is_installed_all_the_same(browser: Browser, se
         )
 
 
+@pytest.mark.slow
 def test_somebody_pins_goes_back_and_takes_a_plugin_away(page: Page, served: Daemon, tmp_path: Path) -> None:
     for version, capabilities in (("1.0.0", ["net:api.example.com:443"]), ("2.0.0", [])):
         source = native(tmp_path / version, "turns", version, capabilities=capabilities)

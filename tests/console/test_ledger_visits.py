@@ -163,6 +163,7 @@ def test_a_chain_that_somebody_changed_is_found_and_only_its_own_tenant_is_told(
     assert "Nothing was changed" in verdict("default")
 
 
+@pytest.mark.slow
 @needs_a_browser
 def test_new_entries_appear_on_top_while_somebody_follows_and_their_place_is_kept(
     browser: Browser, served: Daemon
@@ -269,6 +270,7 @@ def test_a_question_is_a_form_whose_mistakes_stay_while_the_call_goes_on(browser
 # --- home -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_a_browser
 def test_home_tells_what_waits_as_it_comes_and_never_takes_the_keyboard_away(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator") as page:
@@ -284,6 +286,7 @@ def test_home_tells_what_waits_as_it_comes_and_never_takes_the_keyboard_away(bro
         expect(page).to_have_url(re.compile(known))
 
 
+@pytest.mark.slow
 @needs_a_browser
 def test_home_is_followed_although_its_script_comes_late_and_its_first_requests_fail(
     browser: Browser, served: Daemon

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from fixtures.all_cases import all_cases
 from paddock.console.page import Page
 from paddock.console.places import PERSONAL, PLACES, Section, position_of, visible_places
 from paddock.console.routes import console_pages
@@ -36,7 +37,7 @@ def served() -> dict[str, Page]:
     return {page.path: page for page in pages if page.method == "GET"}
 
 
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.path)
+@all_cases("section", SECTIONS, ids=lambda section: section.path)
 def test_every_tab_leads_to_a_page_that_serves_those_who_see_it(section: Section, served: dict[str, Page]) -> None:
     assert section.path in served
     for caller in (ANN, OLGA, TENANT_OPERATOR):

@@ -72,6 +72,7 @@ def test_a_knob_of_every_type_goes_from_the_page_to_the_plugin_and_back(browser:
         assert given_to_the_plugin(served)["colour"] == "grey"
 
 
+@pytest.mark.slow
 @needs_a_browser
 def test_a_knob_is_turned_at_every_size_and_by_keyboard_alone(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator") as page:

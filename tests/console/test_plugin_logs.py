@@ -87,6 +87,7 @@ def test_new_lines_come_by_themselves_until_somebody_pauses(browser: Browser, se
         expect(page.get_by_role("log")).to_contain_text("while it is paused")
 
 
+@pytest.mark.slow
 def test_lines_are_narrowed_by_words_and_level_and_stay_so_while_they_are_followed(
     browser: Browser, served: Daemon
 ) -> None:

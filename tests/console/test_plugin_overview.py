@@ -140,6 +140,7 @@ def test_calls_failures_and_times_are_told_in_numbers_and_pictures(browser: Brow
         expect(page.locator(".chart").first.locator(".axis-up")).to_have_text("420")
 
 
+@pytest.mark.slow
 def test_a_plugin_shows_its_tools_its_reach_and_its_calls_under_one_header(browser: Browser, served: Daemon) -> None:
     served.ask("POST", "/plugins/mixed/call/go", {})
     with visiting(browser, served, "operator") as page:

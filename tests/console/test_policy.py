@@ -12,7 +12,7 @@ from fixtures.accessibility import violations
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon, eventually
 from fixtures.page_clients import Person, signed_in
-from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 from fixtures.visitors import needs_a_browser, visiting
 
 SCRIPT = "<script>document.title='bitten'</script>"
@@ -29,8 +29,7 @@ unless {{ principal in Group::"nihgt-shift" }};
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
     folder = tmp_path_factory.mktemp("policy-pages")
     paddock = Paddock(folder / "home")
-    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     paddock.quickly("user", "add", "ann")
     paddock.quickly("user", "add", "gus", "--role", "guest", "--name", SCRIPT)
     paddock.quickly("group", "add", "night-shift")

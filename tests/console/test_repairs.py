@@ -99,6 +99,7 @@ def test_changed_files_are_restored_with_a_button_and_the_repair_is_gone(browser
         assert '"sturdy"' in told
 
 
+@pytest.mark.slow
 def test_what_is_ignored_stays_away_until_its_cause_changes(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator") as page:
         change_files(served, "odd")

@@ -12,7 +12,7 @@ from fixtures.accessibility import violations
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.page_clients import Person, signed_in
-from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 from fixtures.visitors import needs_a_browser, visiting
 
 SCRIPT = "<img src=x onerror=\"document.title='bitten'\">"
@@ -26,8 +26,7 @@ forbid (principal, action in Action::"anyCall", resource == Callable::"parrot.sa
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
     folder = tmp_path_factory.mktemp("rule-editor")
     paddock = Paddock(folder / "home")
-    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     paddock.quickly("user", "add", "ann")
     paddock.quickly("user", "add", "olga", "--role", "operator", "--name", "Olga")
     paddock.quickly("tenant", "add", "acme")

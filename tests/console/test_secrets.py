@@ -218,6 +218,7 @@ def test_a_program_with_an_operators_key_changes_nothing_on_these_pages(served: 
         connection.close()
 
 
+@pytest.mark.slow
 def test_the_key_is_rotated_and_a_secret_removed_with_a_word_on_what_breaks(browser: Browser, served: Daemon) -> None:
     all_set(browser, served)
     with visiting(browser, served, "operator") as page:

@@ -127,6 +127,7 @@ def hint(page: Page) -> str:
     return page.get_by_role("complementary", name="Tour").inner_text()
 
 
+@pytest.mark.slow
 @needs_a_browser
 def test_a_newcomer_takes_the_whole_tour(browser: Browser, shown: Demo) -> None:
     with opened(browser, shown.base) as page:

@@ -108,6 +108,7 @@ def test_a_person_tries_a_plugin_ticks_what_it_needs_and_trusts_its_marks(
     }
 
 
+@pytest.mark.slow
 def test_a_trial_needs_no_scripts(browser: Browser, served: Daemon, folder: Path) -> None:
     with visiting(browser, served, "operator", java_script_enabled=False) as page:
         try_until_it_answers(page, "plain", folder / "plain" / "docs")

@@ -76,6 +76,7 @@ def test_only_what_a_person_ticks_and_the_plugin_needs_is_granted(served: Daemon
     assert granted(served, "choosy") == [docs], "neither what it does not need, nor what was not ticked"
 
 
+@pytest.mark.slow
 def test_a_person_stops_a_trial(served: Daemon) -> None:
     operator = signed_in(served, "operator")
     begun = operator.followed("/plugins/stuck/try").text

@@ -245,6 +245,7 @@ def test_a_form_follows_what_is_chosen(browser: Browser, served: Daemon) -> None
         expect(page.get_by_label("Result as JSON")).to_contain_text('"kb": "notes"')
 
 
+@pytest.mark.slow
 def test_without_scripts_rows_are_added_and_taken_out_and_the_form_is_sent(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator", java_script_enabled=False) as page:
         page.goto("/plugins/former/run/give_back")
@@ -327,6 +328,7 @@ def test_what_cannot_be_read_stays_in_its_field_and_hides_no_other_mistake(brows
         expect(page.get_by_label("Anything")).to_have_value("{nope")
 
 
+@pytest.mark.slow
 def test_a_plugin_is_found_by_its_words(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator") as page:
         page.goto("/plugins?find=SHU+running")
@@ -348,6 +350,7 @@ def test_what_no_database_keeps_is_told_to_whoever_sends_it(browser: Browser, se
         assert retried.status == 400
 
 
+@pytest.mark.slow
 def test_every_page_is_there_for_people_who_do_not_see_it(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator", bypass_csp=True) as page:
         page.goto("/plugins/former/run/give_back")

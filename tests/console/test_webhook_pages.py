@@ -97,6 +97,7 @@ def test_an_operator_adds_a_webhook_and_sees_its_test_event_arrive(
         assert "bitten" not in page.title()
 
 
+@pytest.mark.slow
 def test_dead_letters_are_listed_and_sent_again_and_a_secret_is_rotated(
     served: Daemon, operator: Person, receiver: Receiver
 ) -> None:

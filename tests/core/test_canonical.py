@@ -12,6 +12,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.all_cases import all_cases
 from paddock.core.canonical import canonical_bytes, hash_of, sha256_of
 from paddock.core.errors import CallerError
 
@@ -62,7 +63,7 @@ def deep(levels: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "value",
     [
         float("nan"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import paddock
+from fixtures.all_cases import all_cases
 from paddock.core.call import Nondeterminism, Stability
 from paddock.core.errors import HostError
 from paddock.core.events import index
@@ -81,7 +82,7 @@ def fields_of(kind: type[Event]) -> list[str]:
     return [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+@all_cases("row", ROWS, ids=lambda row: row[0])
 def test_an_event_carries_exactly_the_data_its_table_lists_and_what_we_add(row: list[str]) -> None:
     assert fields_of(EVENT_TYPES[row[0]]) == [*row[1:], *MORE.get(row[0], "").split()]
 
@@ -90,7 +91,7 @@ def test_the_registry_holds_these_events_and_no_others() -> None:
     assert set(EVENT_TYPES) == {row[0] for row in ROWS} | set(ALSO.split())
 
 
-@pytest.mark.parametrize("name", sorted(EVENT_TYPES))
+@all_cases("name", sorted(EVENT_TYPES))
 def test_every_event_is_slotted_and_written_as_plain_json(name: str) -> None:
     kind: Any = EVENT_TYPES[name]
     fact = kind(**dict.fromkeys(fields_of(kind), "x"))

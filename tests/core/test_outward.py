@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.all_cases import all_cases
 from paddock.core import error_formats, errors
 from paddock.core.errors import Category, Invalid, PaddockError, Problem
 
@@ -19,8 +20,8 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(TABLES))
-@pytest.mark.parametrize("category", Category)
+@all_cases("name", sorted(TABLES))
+@all_cases("category", Category)
 def test_every_category_has_a_row_in_every_table(name: str, category: Category) -> None:
     assert len(TABLES) == 7
     assert category in TABLES[name]
@@ -39,7 +40,7 @@ def made(kind: type[PaddockError]) -> PaddockError:
     return kind("it broke", **given)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "kind",
     [kind for kind in dict.fromkeys(kinds()) if kind.__module__ == errors.__name__],
     ids=lambda kind: kind.__name__,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.all_cases import all_cases
 from paddock.core.errors import Invalid, Problem
 from paddock.core.schema import traversal
 from paddock.core.schema.compile import MAX_PROBLEMS, check_schema, compile_schema, compile_trusted, join_path
@@ -30,7 +31,7 @@ def test_a_path_shows_indexes_names_and_odd_keys() -> None:
     assert "\x1b" not in join_path(["\x1b[31m"])
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("schema", "value", "path", "message", "hint"),
     [
         ({"required": ["name"]}, {}, "name", "missing field 'name'", ""),
@@ -135,7 +136,7 @@ def test_listing_mistakes_stays_cheap_where_the_engine_would_explode() -> None:
     assert compiled.errors(nested(3, leaf=1))[0].path == "a.a.a"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("schema", "path", "message"),
     [
         ([], "s", "object or true/false"),

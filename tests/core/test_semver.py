@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.all_cases import all_cases
 from paddock.core.errors import OperatorError
 from paddock.core.semver import Constraint, Version, highest_allowed
 
@@ -55,7 +56,7 @@ def test_the_order_printed_in_the_standard() -> None:
     assert v("1.0.0+a") == v("1.0.0+b")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "text",
     [
         "",
@@ -139,14 +140,14 @@ MEANINGS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "allowed", "refused"), MEANINGS, ids=[row[0] for row in MEANINGS])
+@all_cases(("text", "allowed", "refused"), MEANINGS, ids=[row[0] for row in MEANINGS])
 def test_a_constraint_allows_what_npm_would(text: str, allowed: str, refused: str) -> None:
     constraint = Constraint.parse(text)
     assert [version for version in allowed.split() if not constraint.allows(v(version))] == []
     assert [version for version in refused.split() if constraint.allows(v(version))] == []
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "text",
     [
         "",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.all_cases import all_cases
 from paddock.manifest.definition_flags import DefinitionFlag
 from paddock.manifest.effects import Effect
 from paddock.manifest.read import read_package
@@ -40,7 +41,7 @@ def hints(
     return own.findings + NameIndex(everybody).find_collisions(own)
 
 
-@pytest.mark.parametrize("file", POISONED, ids=lambda file: file.stem)
+@all_cases("file", POISONED, ids=lambda file: file.stem)
 def test_a_poisoned_definition_is_flagged_with_the_place_and_a_reason(file: Path) -> None:
     said = json.loads(file.read_text(encoding="utf-8"))
 

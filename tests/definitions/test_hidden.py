@@ -9,6 +9,7 @@ import unicodedata
 import pytest
 from tests.definitions.listings import fine, tool
 
+from fixtures.all_cases import all_cases
 from paddock.plugins.tool_pinning.diff import diff_listing
 from paddock.plugins.tool_pinning.invisible_text import describe_invisible, escape_invisible
 from paddock.plugins.tool_pinning.normalize import DefinitionStatus, normalize_definitions
@@ -16,7 +17,7 @@ from paddock.plugins.tool_pinning.render import diff_lines
 
 
 @pytest.mark.req("B-03", "poisoning")
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "hidden"),
     [
         ("Read\u202ea file", "U+202E (right-to-left override)"),
@@ -40,7 +41,7 @@ from paddock.plugins.tool_pinning.render import diff_lines
         ("Read\U0001d173", "U+1D173"),
     ],
 )
-@pytest.mark.parametrize("place", ["description", "schema", "key"])
+@all_cases("place", ["description", "schema", "key"])
 def test_text_that_people_do_not_see_is_quarantined_from_the_start(text: str, hidden: str, place: str) -> None:
     poisoned = {
         "description": tool(description=text),

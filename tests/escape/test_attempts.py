@@ -13,16 +13,18 @@ from tests.escape.conftest import Tried
 from tests.escape.probe import doors, identity, processes, programs, resources, sockets, trees, view
 from tests.escape.stage import DOORS, UNHELD
 
+from fixtures.all_cases import all_cases
+
 CAGES = [(way, user) for way in ("cold", "warm") for user in ("root", "ordinary user")]
 GRANTED = [("granted", user) for user in ("root", "ordinary user")]
 
 
 def each(sentences: Iterable[str], cages: list[tuple[str, str]] = CAGES) -> Callable[[Any], Any]:
-    """A test for each attempt, in each of these cages."""
+    """A test of all these attempts in each of these cages."""
 
     def decorate(test: Any) -> Any:
         held = [sentence for sentence in sentences if sentence not in UNHELD]
-        return pytest.mark.parametrize("attempt", held)(pytest.mark.parametrize(("way", "user"), cages)(test))
+        return pytest.mark.parametrize(("way", "user"), cages)(all_cases("attempt", held)(test))
 
     return decorate
 

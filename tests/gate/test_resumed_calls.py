@@ -156,7 +156,10 @@ def with_butler(folder: Path, asked_about: str) -> Config:
 
 
 @pytest.mark.parametrize("name", READS)
-@pytest.mark.parametrize("restarted", [False, True], ids=["in one run", "after a restart"])
+@pytest.mark.parametrize(
+    "restarted",
+    [pytest.param(False, marks=pytest.mark.slow, id="in one run"), pytest.param(True, id="after a restart")],
+)
 async def test_a_read_that_waited_for_a_person_is_made_once_they_approve_it(
     tmp_path: Path, name: str, restarted: bool
 ) -> None:

@@ -229,6 +229,7 @@ async def test_only_an_action_that_may_change_something_does_and_execute_never_d
     assert [entry["method"] for entry in recorded(home, "plugin.capability_denied")] == ["keyvalue.put"] * 2
 
 
+@pytest.mark.slow
 async def test_a_plugin_that_asks_for_approval_by_itself_has_to_say_so_in_its_list(host: Host) -> None:
     doubt: Any = await host.calls.actions.perform("voice", "doubt", {}, of(host, ANN))
 

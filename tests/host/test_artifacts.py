@@ -157,6 +157,7 @@ async def test_twenty_megabytes_arrive_as_they_were_while_other_calls_stay_quick
     assert got == {"sha256": made["sha256"], "streamed": made["sha256"], "pieces": 20, "part": True}
 
 
+@pytest.mark.slow
 async def test_an_address_that_no_payload_names_is_of_no_use_to_another_plugin(host: Host) -> None:
     made = await patiently(host.call("maker.make", {"size": MB}))
     get = ("get", {"uri": made["uri"], "inline": True})
@@ -186,8 +187,11 @@ async def test_a_plugin_without_the_grant_has_no_pipes_and_is_refused_and_record
     ("announced", "sent", "code"),
     [
         ({"size": 10}, [("frame", [1, "a", 20])], "artifacts.size_mismatch"),
-        ({"size": 10}, [("frame", [1, "a", 10]), ("frame", [1, "a", 1])], "artifacts.size_mismatch"),
-        ({"size": 20}, [("frame", [1, "a", 10])], "artifacts.size_mismatch"),
+        pytest.param(
+            *({"size": 10}, [("frame", [1, "a", 10]), ("frame", [1, "a", 1])], "artifacts.size_mismatch"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param({"size": 20}, [("frame", [1, "a", 10])], "artifacts.size_mismatch", marks=pytest.mark.slow),
         ({"size": 10, "sha256": "0" * 64}, [("frame", [1, "a", 10])], "artifacts.hash_mismatch"),
         ({"size": 10}, [("frame", [1, "a", 4]), ("frame", [1, "b", 6])], "fine"),
     ],
@@ -213,7 +217,9 @@ async def test_frames_of_several_transfers_may_alternate(host: Host) -> None:
     assert [one["sha256"] for one in told[2:]] == [hashlib.sha256(text).hexdigest() for text in (b"bbbb", b"aaaa")]
 
 
-@pytest.mark.parametrize("step", [("flood", 200), ("bytes", "ff" * 8)], ids=["a flood", "no frames"])
+@pytest.mark.parametrize(
+    "step", [pytest.param(("flood", 200), marks=pytest.mark.slow), ("bytes", "ff" * 8)], ids=["a flood", "no frames"]
+)
 async def test_a_plugin_that_sends_what_nobody_waits_for_loses_its_pipes_and_nothing_else(
     host: Host, home: Home, step: tuple[str, Any]
 ) -> None:
@@ -241,6 +247,7 @@ async def test_a_plugin_that_stops_half_way_is_given_up_and_leaves_no_file(
     assert [path for path in (home.path / "data" / "artifacts").rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.slow
 async def test_a_plugin_that_does_not_read_what_it_asked_for_loses_its_pipes_and_nothing_else(
     host: Host, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +322,7 @@ async def test_code_that_the_host_imports_moves_several_at_once_and_waits_as_it_
     assert got == {"equal": True, "streamed": True, "waited": True, "deleted": [True, True, True]}
 
 
+@pytest.mark.slow
 async def test_an_agent_reads_in_messages_what_its_call_was_handed_and_keeps_none_itself(home: Home) -> None:
     runtime = {"python": {"both": "main:both"}}
     home.install("maker", program=PROGRAM, tools=TOOLS, capabilities=GRANTED)

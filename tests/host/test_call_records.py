@@ -80,6 +80,7 @@ async def test_secrets_in_the_inputs_of_a_call_that_still_runs_are_left_out_too(
         await host.approvals.cancel(handle)
 
 
+@pytest.mark.slow
 async def test_inputs_of_the_newest_calls_are_kept_and_none_where_a_setting_says_so(home: Home) -> None:
     home.install()
     for kept, expected in ((0, [False, False]), (1, [False, True])):

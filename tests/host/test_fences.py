@@ -154,7 +154,7 @@ async def test_what_a_lost_call_still_asks_for_is_refused_and_recorded(
     [(reply(503), reply(), 2), (reply(303, location="/late"), reply(), 1), (broken, reply(), 2)],
     ids=["is to be sent again", "leads elsewhere", "is lost"],
 )
-@pytest.mark.parametrize("lost", [True, False])
+@pytest.mark.parametrize("lost", [True, pytest.param(False, marks=pytest.mark.slow)])
 async def test_the_fence_is_looked_at_before_each_request_that_a_lost_call_would_still_send(
     home: Home, answer: Serve, then: Serve, attempts: int, lost: bool
 ) -> None:

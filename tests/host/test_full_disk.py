@@ -123,6 +123,7 @@ def test_a_yes_is_neither_taken_nor_used_up_and_counts_once_there_is_room(served
     assert told(paddock, waiting["call_id"]).count("call.started") == 1
 
 
+@pytest.mark.slow
 def test_a_yes_given_just_before_the_disk_filled_up_starts_nothing_and_is_void(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "3m") as disk:
         paddock = Paddock(disk / "home", more={"NO_COLOR": "1"})

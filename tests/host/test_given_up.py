@@ -40,6 +40,7 @@ async def test_it_is_disabled_after_five_failures_and_starts_with_a_clean_slate_
         assert [row["state"] for row in await host.plugins.inventory.list_all()] == ["enabled"]
 
 
+@pytest.mark.slow
 async def test_many_that_are_given_up_together_take_nothing_else_with_them(home: Home) -> None:
     names = [f"flapping-{number}" for number in range(12)]
     for name in names:
@@ -71,6 +72,7 @@ async def test_one_that_was_uninstalled_when_it_is_given_up_holds_up_nobody(home
         assert [row["name"] for row in await host.plugins.inventory.list_all()] == ["parrot"]
 
 
+@pytest.mark.slow
 async def test_why_it_was_given_up_outlives_the_daemon_and_every_call_says_it(home: Home) -> None:
     home.install("flapping", program="import sys; sys.exit('cannot start {name} {version}')")
     async with open_host(Config(home=home.path, environ={})) as host:

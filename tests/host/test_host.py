@@ -91,6 +91,7 @@ async def test_parameters_and_answers_are_checked_against_what_the_plugin_declar
             await host.call("liar.say", TEXT)
 
 
+@pytest.mark.slow
 async def test_many_that_are_enabled_at_the_same_time_are_all_there_afterwards(home: Home) -> None:
     names = [f"parrot-{number}" for number in range(8)]
     for name in names:

@@ -153,6 +153,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_granted_places_on_a_dead_mount_refuse_those_plugins_and_the_others_start_meanwhile(
     home: Home, tmp_path: Path
 ) -> None:

@@ -202,6 +202,7 @@ async def test_what_a_manifest_declares_is_listed_and_a_text_is_filled_in_withou
                 await reading
 
 
+@pytest.mark.slow
 async def test_a_server_of_the_official_sdk_is_asked_read_and_answered_the_same_way(tmp_path: Path) -> None:
     site = site_packages()
     package = tmp_path / "official"

@@ -176,6 +176,7 @@ async def test_a_rule_of_ones_own_holds_for_what_plugins_ask_for_too(notes: Home
     assert denied["policies"] == ["notes-keeps-nothing"]
 
 
+@pytest.mark.slow
 async def test_an_author_is_told_of_an_undeclared_effect_in_the_words_that_users_would_be(
     notes: Home, tmp_path: Path
 ) -> None:

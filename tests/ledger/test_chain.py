@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ledger.chains import example
 
+from fixtures.all_cases import all_cases
 from paddock.core.canonical import canonical_bytes
 from paddock.core.clock import SystemRandom
 from paddock.core.events import index
@@ -124,7 +125,7 @@ def test_the_tree_that_grows_is_the_tree_of_the_standard(leaves: list[bytes]) ->
     assert MerkleTree().root() == hashlib.sha256(b"").digest()
 
 
-@pytest.mark.parametrize("name", sorted(EVENT_TYPES))
+@all_cases("name", sorted(EVENT_TYPES))
 def test_somebody_has_thought_about_every_field_whether_it_may_tell_of_a_person(name: str) -> None:
     fields = {field.name for field in dataclasses.fields(EVENT_TYPES[name])}  # type: ignore[arg-type]
     assert fields <= FACT_FIELDS | PERSONAL_FIELDS, (

@@ -7,9 +7,9 @@ import re
 import string
 from typing import Any, cast
 
-import pytest
 from tests.ledger.chains import RANDOM
 
+from fixtures.all_cases import all_cases
 from paddock.core.clock import SystemClock
 from paddock.core.events.index import EVENT_TYPES
 from paddock.ledger.entry import EntryDraft, LedgerEntry, prepare_entry, read_entry
@@ -56,7 +56,7 @@ def test_there_are_words_for_every_type_of_entry_and_for_no_other() -> None:
             assert fields <= known | {"who", "what"}, kind
 
 
-@pytest.mark.parametrize("kind", sorted(EVENT_TYPES))
+@all_cases("kind", sorted(EVENT_TYPES))
 def test_an_entry_is_a_sentence_with_all_of_it_known_and_with_nothing(kind: str) -> None:
     for told in (entry(kind), LedgerEntry("default", 1, "e", "2030", kind, None, None, None, {}, {}, True, "")):
         sentence = entry_sentence(told)

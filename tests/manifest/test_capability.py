@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.manifest.documents import kaged, sound, the_only_error
 from tests.manifest.strategies import capabilities
 
+from fixtures.all_cases import all_cases
 from paddock.manifest.capability import (
     HOST_FAMILIES,
     Capability,
@@ -104,14 +105,14 @@ BAD = [
 
 
 @pytest.mark.req("G-17", "grammar")
-@pytest.mark.parametrize(("text", "meant"), GOOD, ids=[text for text, _ in GOOD])
+@all_cases(("text", "meant"), GOOD, ids=[text for text, _ in GOOD])
 def test_a_capability_of_the_grammar_means_what_it_says(text: str, meant: Capability) -> None:
     assert parse_capability(text) == meant
     assert parse_capability(str(meant)) == meant
 
 
 @pytest.mark.req("G-17", "grammar")
-@pytest.mark.parametrize("text", BAD)
+@all_cases("text", BAD)
 def test_what_is_outside_the_grammar_is_refused_with_what_would_be_right(text: str) -> None:
     with pytest.raises(InvalidCapability) as refused:
         parse_capability(text)
@@ -143,7 +144,7 @@ def test_any_other_map_is_no_capability(entry: object) -> None:
     assert (error.path, error.code) == ("capabilities[0]", "capability")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("granted", "asked", "included"),
     [
         ("read:fs:/opt", "read:fs:/opt/x", True),
@@ -239,7 +240,7 @@ def test_a_file_is_not_called_a_folder_nor_a_folder_a_file() -> None:
     assert describe_capability(parse_capability("write:fs:/")) == "read and change everything on this machine"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "path",
     [
         "/etc/shadow",

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.manifest.strategies import json_values, schemas
 
+from fixtures.all_cases import all_cases
 from paddock.core.schema import traversal
 from paddock.core.semver import Version
 from paddock.manifest.compatibility import CompatibilityLevel, compare_input, compare_output, version_step
@@ -88,9 +89,7 @@ def largest(differences: list[Any]) -> CompatibilityLevel:
 
 
 @pytest.mark.req("K-16", "report at install")
-@pytest.mark.parametrize(
-    ("before", "after", "accepted", "answered"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES]
-)
+@all_cases(("before", "after", "accepted", "answered"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES])
 def test_a_change_asks_for_the_step_that_callers_need(
     before: Any, after: Any, accepted: CompatibilityLevel, answered: CompatibilityLevel
 ) -> None:

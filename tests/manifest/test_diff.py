@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.manifest.documents import native, sound
 
+from fixtures.all_cases import all_cases
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import parse_capability
 from paddock.manifest.compatibility import CompatibilityLevel
@@ -223,7 +224,7 @@ def shown_changes(old: Manifest, new: Manifest) -> tuple[object, ...]:
     return (*found.changes, *found.added, *found.removed)
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Manifest) if field.name != "version"])
+@all_cases("name", [field.name for field in fields(Manifest) if field.name != "version"])
 def test_whatever_changes_in_a_manifest_an_upgrade_shows_it(name: str) -> None:
     field = next(one for one in fields(Manifest) if one.name == name)
     changed = replace(MANIFEST, **{name: other_value(field, MANIFEST_CHANGES)})
@@ -233,7 +234,7 @@ def test_whatever_changes_in_a_manifest_an_upgrade_shows_it(name: str) -> None:
     assert shown_changes(changed, MANIFEST)
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(CallableSpec)])
+@all_cases("name", [field.name for field in fields(CallableSpec)])
 def test_whatever_changes_in_a_callable_an_upgrade_shows_it(name: str) -> None:
     field = next(one for one in fields(CallableSpec) if one.name == name)
     (spec,) = MANIFEST.callables

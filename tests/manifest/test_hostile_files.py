@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from tests.manifest.documents import SOUND_YAML, refusal, sound
 from tests.manifest.strategies import misshapen_form
 
+from fixtures.all_cases import all_cases
 from paddock.core.errors import Invalid
 from paddock.manifest.read import FILE_NAMES, read_bytes, read_file, read_package
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("name", "data", "code", "line"),
     [
         ("paddock.yaml", "a: 1\nb: 2\na: 3\n", "duplicate_key", 3),
@@ -72,8 +73,8 @@ def test_an_anchor_that_nothing_refers_to_is_no_mistake() -> None:
     assert sound(read_bytes("paddock.yaml", SOUND_YAML.replace("x", "&x x").encode())).description == "x"
 
 
-@pytest.mark.parametrize("name", [name for name in FILE_NAMES if not name.endswith(".py")])
-@pytest.mark.parametrize("text", ["[]", '"word"', "5", "null", "{}", "[[1]]"])
+@all_cases("name", [name for name in FILE_NAMES if not name.endswith(".py")])
+@all_cases("text", ["[]", '"word"', "5", "null", "{}", "[[1]]"])
 def test_a_file_that_holds_no_manifest_is_refused_whatever_it_is_called(name: str, text: str) -> None:
     assert not read_bytes(name, text.encode()).valid
 

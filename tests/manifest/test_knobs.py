@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.manifest.documents import kaged, sound, the_only_error, warned
 
+from fixtures.all_cases import all_cases
 from paddock.core.schema.compile import compile_schema
 from paddock.manifest.read import ManifestResult
 from paddock.manifest.rules.knobs import value_schema
@@ -53,7 +54,7 @@ def test_a_knob_of_each_type_loads_and_its_default_is_a_value_it_accepts(kind: s
 
 
 @pytest.mark.req("G-16", "knob fields")
-@pytest.mark.parametrize(
+@all_cases(
     ("kind", "changes", "path"),
     [
         ("range", {"min": 2}, "min"),
@@ -103,7 +104,7 @@ def test_a_knob_whose_fields_do_not_fit_its_type_is_refused(kind: str, changes: 
 
 
 @pytest.mark.req("G-16", "knob fields")
-@pytest.mark.parametrize(
+@all_cases(
     ("kind", "field"),
     [(kind, field) for kind, knob in GOOD.items() for field in ("type", "label", "binds_to", "default") if knob]
     + [("range", "min"), ("range", "max"), ("range", "step"), ("enum", "values"), ("path", "prefixes")],

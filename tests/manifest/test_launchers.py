@@ -6,10 +6,11 @@ import shlex
 
 import pytest
 
+from fixtures.all_cases import all_cases
 from paddock.manifest.registry_launcher import RegistryCommand, UnsupportedLauncher, parse_launcher
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("command", "source", "program", "arguments"),
     [
         ("npx -y @acme/files /srv", "npm:@acme/files", None, ("/srv",)),
@@ -44,7 +45,7 @@ def test_what_comes_along_with_a_python_package_is_kept() -> None:
     assert found.extra_packages == ("mcp<2", "httpx", "anyio==4")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "command",
     [
         *("npx", "npx -y", "npx -c 'files x'", "npx -y acme/files", "npx ./files", "npx -p one -p two x"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.manifest.documents import BUNDLE, bundle, changed, read_json, sound, the_only_error, warned
 
+from fixtures.all_cases import all_cases
 from paddock.manifest.model import CommandRuntime, Dialect
 
 OLDEST: dict[str, Any] = {
@@ -128,7 +129,7 @@ def server(**config: Any) -> dict[str, Any]:
     return {"server": {"type": "node", "mcp_config": {"command": "node"} | config}}
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("changes", "path"),
     [
         ({"manifest_version": "9.9"}, "manifest_version"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.manifest.documents import imported, read_json, the_only_error
 
+from fixtures.all_cases import all_cases
 from paddock.core.errors import Invalid
 from paddock.manifest.capability import NoNetwork
 from paddock.manifest.model import CommandRuntime, RemoteRuntime
@@ -23,7 +24,7 @@ def test_an_imported_server_is_caged_without_network_and_starts_when_asked_for()
     assert (manifest.capabilities, manifest.start) == ((NoNetwork(),), "lazy")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "url",
     [
         *(

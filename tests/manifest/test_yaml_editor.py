@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fixtures.all_cases import all_cases
 from paddock.core.errors import OperatorError
 from paddock.manifest.syntax.yaml_document import parse_yaml
 from paddock.manifest.syntax.yaml_editor import EntryChange, edit_manifest
@@ -61,7 +62,7 @@ def test_a_manifest_that_cannot_be_changed_safely_is_left_to_its_author() -> Non
         edit_manifest("{paddock: 1, tools: []}", [EntryChange("tools", "a", {"description": "Text"})])
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "value",
     [
         "", " x", "a: b", "a #b", "yes", "null", "1.0", "- a", "a, b", "é", "a\nb", "\x07", "{x}", "'q'", "a:", "@x",

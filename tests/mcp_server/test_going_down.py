@@ -11,13 +11,12 @@ from tests.mcp_server.test_streams import at_work
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
-from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 
 
 def test_calls_under_way_finish_and_streams_end(tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home")
-    paddock.quickly("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
-    paddock.quickly("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     listens = asking("subscriptions/listen", 4, notifications={"toolsListChanged": True})
     with daemon(paddock) as served, ThreadPoolExecutor() as pool:
         client = Client(served)

@@ -8,6 +8,7 @@ import sys
 import pytest
 from tests.policy.rulebook import ANN, BOB, CALL, NOBODY, policy_of, rule, thing
 
+from fixtures.all_cases import all_cases
 from paddock.core.call import Principal, PrincipalKind
 from paddock.core.ids import PrincipalId
 from paddock.policy.decision import Allow, Ask, Deny
@@ -205,7 +206,7 @@ def test_rules_can_speak_of_every_kind_of_subject(kind: PrincipalKind, type_: st
     assert isinstance(policy.decide(build_call_request(to_policy_principal(principal), thing())), Allow)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "condition",
     [
         'principal in Group::"crew"',

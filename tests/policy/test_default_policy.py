@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.policy.rulebook import ANN, policy_of, thing
 
+from fixtures.all_cases import all_cases
 from paddock.cli.output.explanation_text import decision_lines
 from paddock.manifest.capability import HostService
 from paddock.policy.cases import PolicyCase, find_failed_cases, read_case_file, read_cases
@@ -23,7 +24,7 @@ CASES = read_cases(read_case_file(), build_vocabulary())
 @pytest.mark.req("K-15", "by tags")
 @pytest.mark.req("K-15", "by effects")
 @pytest.mark.req("K-15", "the documented policy is the default")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name} ({case.request.target})")
+@all_cases("case", CASES, ids=lambda case: f"{case.name} ({case.request.target})")
 def test_each_shipped_case_comes_out_as_the_table_says(case: PolicyCase) -> None:
     assert find_failed_cases(POLICY, [case]) == []
 
@@ -37,8 +38,8 @@ def test_every_shipped_rule_decides_a_case_by_itself_or_with_others() -> None:
 @pytest.mark.req("K-01", "an agent has no effect and writes nothing")
 @pytest.mark.req("K-01", "a tool writes nothing and reads through the host")
 @pytest.mark.req("K-01", "an adapter never writes")
-@pytest.mark.parametrize("effect", ["db_write", "external_send", "temp_write", "final_write", "memory_write"])
-@pytest.mark.parametrize("kind", ["agent", "tool", "adapter"])
+@all_cases("effect", ["db_write", "external_send", "temp_write", "final_write", "memory_write"])
+@all_cases("kind", ["agent", "tool", "adapter"])
 def test_nobody_gets_a_plugin_to_act_whose_kind_does_not_act(kind: str, effect: str) -> None:
     everything = PolicyPrincipal("User", "user:eve", "default", frozenset({"operator", "member", "approver"}))
 

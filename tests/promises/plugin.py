@@ -3,13 +3,15 @@
 - `@pytest.mark.req("G-07")` or `req("G-16", "hook membership")` must name an entry of tests/requirements.toml, or
   nothing runs.
 - Tests marked slow, registry, soak or n8n run only with `--all`, with `-m`, or when named by their node id; so do those
-  that repeat on PostgreSQL, with other values, what was tried there.
+  that repeat on PostgreSQL, with other values, what was tried there, and those that repeat in another kind of cage what
+  was tried in one.
 - Outcomes, durations and CPU seconds are kept in `.run/last-test.json`, so that `./run requirements` can tell what
   passed from what exists. A run of many tests ends with the CPU seconds of each room beside its budget (`cost.py`).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     CollectWrapper = Generator[None, pytest.CollectReport, pytest.CollectReport]
 
 SLOW_MARKS = ("slow", "registry", "soak", "n8n")
+_PAIRS = ({"cold", "warm"}, {"root", "ordinary user"})
+_DIAGONAL = ({"cold", "root"}, {"warm", "ordinary user"})
 _MANY_TESTS = 500  # below that, what a run costs says little about a room
 CATALOGUE = pytest.StashKey[Catalogue]()
 
@@ -65,7 +69,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> CollectWrapper:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if _everything_wanted(config):
         return
-    repeated = _repeated_on_postgresql(items)
+    repeated = _repeated_on_postgresql(items) | _repeated_in_cages(items)
     slow = [item for item in items if item in repeated or any(item.get_closest_marker(mark) for mark in SLOW_MARKS)]
     if slow:
         config.hook.pytest_deselected(items=slow)
@@ -84,6 +88,29 @@ def _repeated_on_postgresql(items: list[pytest.Item]) -> set[pytest.Item]:
                 repeated.add(item)
             seen.add(function)
     return repeated
+
+
+def _repeated_in_cages(items: list[pytest.Item]) -> set[pytest.Item]:
+    """What is tried in cages of every kind is tried in those of a diagonal only: cold by root, warm by ordinary users.
+
+    Of tests with two kinds of cages, each next one has the other kind.
+    """
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for item in items:
+        kinds[_function(item)] |= _cage_of(item)
+    tried = {function: _DIAGONAL for function, found in kinds.items() if len(found) == 4}
+    for turn, function in enumerate(function for function, found in kinds.items() if found in _PAIRS):
+        tried[function] = ({sorted(kinds[function])[turn % 2]},)
+    return {item for item in items if _cage_of(item) not in tried.get(_function(item), (_cage_of(item),))}
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
+def _cage_of(item: pytest.Item) -> set[str]:
+    values = item.nodeid.partition("[")[2].removesuffix("]")
+    return {kind for kind in values.split("-") if any(kind in pair for pair in _PAIRS)}
 
 
 def _fault(item: pytest.Item, catalogue: Catalogue) -> str | None:

@@ -9,6 +9,7 @@ from tests.fixtures.paced_loop import paced
 from tests.runtime.stage import Stage
 from tests.runtime.witness import fallen
 
+from fixtures.all_cases import all_cases
 from paddock.cage.spec import ProcessExit
 from paddock.core.action import Action
 from paddock.core.ids import PluginName
@@ -25,7 +26,7 @@ def why(*stderr: str, code: int | None = 1, answered: bool = True, **ended: obje
     return diagnose_exit("actor", ProcessExit(code, **ended), stderr, answered=answered)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("said", "reason", "hint"),
     [
         ("ModuleNotFoundError: No module named 'numpy'", "its Python module numpy", "beside the program"),

@@ -8,6 +8,7 @@ import pytest
 from tests.capabilities.honest_sql import STORIES
 from tests.capabilities.hostile_sql import DENIED
 
+from fixtures.all_cases import all_cases
 from paddock_sdk.faults import PluginFault
 from paddock_sdk.testing.fake_tables import FakeTables
 
@@ -30,8 +31,8 @@ def tables() -> FakeTables:
     return tables
 
 
-@pytest.mark.parametrize("operation", ["exec", "query"])
-@pytest.mark.parametrize("sql", [sql for sql in DENIED if sql not in ONLY_AT_THE_HOST])
+@all_cases("operation", ["exec", "query"])
+@all_cases("sql", [sql for sql in DENIED if sql not in ONLY_AT_THE_HOST])
 def test_what_the_host_refuses_never_passes(tables: FakeTables, sql: str, operation: str) -> None:
     with pytest.raises(PluginFault):
         tables.answer(operation, {"sql": sql})
@@ -45,7 +46,7 @@ def test_what_reaches_outside_has_the_code_that_it_has_at_the_host(tables: FakeT
     assert refused.value.error_code == -32003
 
 
-@pytest.mark.parametrize("name", STORIES)
+@all_cases("name", STORIES)
 def test_sql_as_authors_write_it_finds_what_it_finds_at_the_host(name: str) -> None:
     tables, story = FakeTables(writable=True), STORIES[name]
     try:

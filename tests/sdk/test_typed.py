@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Un
 
 import pytest
 
+from fixtures.all_cases import all_cases
 from paddock.core.schema.compile import compile_schema
 from paddock_sdk import Context, Host, InvalidParams, Plugin, PluginFault
 from paddock_sdk.handlers import Handler
@@ -45,7 +46,7 @@ def read(hint: Any, value: Any) -> tuple[Any, list[tuple[str, str]]]:
 
 
 @pytest.mark.req("G-32", "method schemas")
-@pytest.mark.parametrize(
+@all_cases(
     ("hint", "schema", "good", "bad"),
     [
         (str, {"type": "string"}, ["", "x"], [1, None, ["x"]]),

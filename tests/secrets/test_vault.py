@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.all_cases import all_cases
 from paddock.core.errors import HostError, NotFound, OperatorError
 from paddock.core.events.secrets import SecretRemoved, SecretSet
 from paddock.core.ids import Tenant
@@ -102,7 +103,7 @@ def test_the_key_is_beside_the_state_and_readable_by_its_owner_alone(safe: Safe,
         again.get("api_key")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "name",
     ["", "two words", "brace}", "ünï", "x" * 129, "line\n", "a;id", "a|sh", "$a", "a`id`", "a&", "-a", "~a", "a=b"],
 )

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.webhooks.receiver import signature
 
+from fixtures.all_cases import all_cases
 from paddock.config.validators import check_private_networks
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import Denied, OperatorError
@@ -32,7 +33,7 @@ def entry(kind: str, facts: dict[str, Any], personal: dict[str, Any] | None = No
     return LedgerEntry("acme", 7, "evt_1", NOW.isoformat(), kind, facts=facts, personal=personal or {}, **values)
 
 
-@pytest.mark.parametrize("kind", sorted(EVENT_TYPES))
+@all_cases("kind", sorted(EVENT_TYPES))
 def test_of_no_event_anything_personal_leaves_unless_it_was_let(kind: str) -> None:
     facts: dict[str, Any] = dict.fromkeys(map(str, FACT_FIELDS), "fact")
     personal: dict[str, Any] = dict.fromkeys(map(str, PERSONAL_FIELDS), "somebody")

@@ -21,7 +21,7 @@ from tests.webhooks.receiver import Got, Receiver, receiving, signature
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, doomed, eventually
-from fixtures.parrot import parrot
+from fixtures.prepared_homes import enabled_parrot, prepare_home
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 QUICK = {"PADDOCK_EVENTS_PRIVATE_RECEIVERS": "127.0.0.1", "PADDOCK_EVENTS_FIRST_PAUSE_S": "0.05"}
@@ -88,8 +88,7 @@ def test_an_event_reaches_a_webhook_as_a_signed_cloud_event_that_names_its_tenan
 def test_the_names_of_the_seed_reach_who_asks_for_them_with_exactly_its_fields(
     paddock: Paddock, receiver: Receiver, tmp_path: Path
 ) -> None:
-    paddock("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     paddock("webhook", "add", receiver.url("/tools"), "--type", "dev.paddock.plugin.tool_invoked")
     paddock("webhook", "add", receiver.url("/all"), "--type", "*")
     with daemon(paddock) as served:
@@ -257,8 +256,7 @@ def test_a_daemon_that_is_killed_loses_nothing_and_the_next_goes_on_in_order(
 def test_a_receiver_that_does_not_answer_holds_up_neither_others_nor_calls(
     paddock: Paddock, receiver: Receiver, tmp_path: Path
 ) -> None:
-    paddock("plugin", "install", parrot(tmp_path / "parrot"), "--yes")
-    paddock("plugin", "enable", "parrot")
+    prepare_home(paddock, enabled_parrot)
     with receiving() as stuck:
         stuck.hold = threading.Event()
         hooked(paddock, stuck, "--type", "group.*")

@@ -7,6 +7,7 @@ from base64 import urlsafe_b64encode
 
 import pytest
 
+from fixtures.all_cases import all_cases
 from paddock.core.clock import SystemRandom
 from paddock.core.secret import Secret
 from paddock.web.oidc.sign_in_flow import (
@@ -74,7 +75,7 @@ def test_a_place_on_this_host_is_gone_back_to(wanted: str) -> None:
     assert safe_redirect_path(wanted) == wanted
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "wanted",
     [
         None,

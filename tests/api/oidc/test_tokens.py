@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+from fixtures.all_cases import all_cases
 from paddock.web.oidc.tokens import (
     MAX_TOKEN_CHARS,
     InvalidToken,
@@ -139,7 +140,7 @@ def test_a_key_that_is_too_short_proves_nothing() -> None:
     assert reason(token, parse_key_set({"keys": [published(short)]})) == "signature"
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("said", "why"),
     [
         (claims(iss="https://login.example.com"), "issuer"),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.all_cases import all_cases
 from paddock.cage.network.relay import DENIAL_WINDOW_S, MAX_DISTINCT_DENIALS, DenialAggregator, NetworkDenial, RatePacer
 from paddock.net.egress import NOT_GRANTED, EgressGrant, EgressPolicy, is_public
 
@@ -25,7 +26,7 @@ _PUBLIC = """
 PRIVATE, PUBLIC = _PRIVATE.split(), _PUBLIC.split()
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@all_cases("address", PRIVATE)
 def test_an_address_that_not_everybody_could_have_is_not_public(address: str) -> None:
     assert not is_public(address)
 

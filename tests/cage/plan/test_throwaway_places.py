@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.cage.plan.pretend import DEBIAN, PretendMachine, caged, refusals
 
+from fixtures.all_cases import all_cases
 from paddock.cage.errors import CageUnavailable
 
 MACHINE = PretendMachine(
@@ -25,7 +26,7 @@ def lost(*capabilities: str, text: str, **given: Any) -> dict[str, str]:
     return refusals(*capabilities, command=(*COMMAND, text), machine=MACHINE, **given)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "text",
     [
         "/tmp/new.json",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.all_cases import all_cases
 from paddock.core.errors import CallerError, Denied
 from paddock.manifest.capability import parse_capability
 from paddock.net.web_url import WebEgressPolicy, parse_web_url
@@ -31,7 +32,7 @@ def test_an_ordinary_address_is_read(url: str, host: str, port: int, target: str
     assert parse_web_url(place.url) == place
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "host",
     [
         "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.01", "010.0.0.1",
@@ -56,7 +57,7 @@ def test_whatever_the_system_takes_for_an_ipv4_address_is_read_as_the_same_or_re
         assert ipaddress.IPv4Address(read).packed == socket.inet_aton(host)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "url",
     [
         "", "example.com", "//example.com/", "ftp://example.com/", "file:///etc/passwd", "gopher://example.com/",
@@ -92,7 +93,7 @@ def test_a_plugin_that_names_none_may_ask_every_public_host_on_the_ports_of_the_
 
 
 @pytest.mark.req("S-13", "never the inside of the network")
-@pytest.mark.parametrize(
+@all_cases(
     "address",
     [
         "127.0.0.1", "127.8.8.8", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",

@@ -78,7 +78,7 @@ async def approve_elsewhere(home: Home, approval: str) -> None:
         await build_approvals(database, SystemClock(), SystemRandom()).approve(DEFAULT_TENANT, approval, ANN)
 
 
-@pytest.mark.parametrize("while_it_runs", [True, False])
+@pytest.mark.parametrize("while_it_runs", [True, pytest.param(False, marks=pytest.mark.slow)])
 async def test_the_key_of_a_call_that_has_its_yes_is_nobody_elses_when_its_host_goes_down(
     home: Home, outside: Path, monkeypatch: pytest.MonkeyPatch, while_it_runs: bool
 ) -> None:

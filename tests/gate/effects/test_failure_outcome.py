@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from fixtures.all_cases import all_cases
 from paddock.gate.effects.failure_outcome import FAILURE_STATES, IN_DOUBT_REASONS, EffectKnowledge, FailurePoint
 from paddock.gate.idempotency.states import EffectState
 
@@ -41,7 +40,7 @@ STATES = {"failed": EffectState.FAILED_NO_EFFECT, "in doubt": EffectState.IN_DOU
 TABLE = [tuple(cell.strip() for cell in line.split("|")) for line in CELLS.strip().splitlines()]
 
 
-@pytest.mark.parametrize(("knowledge", "point", "state"), TABLE)
+@all_cases(("knowledge", "point", "state"), TABLE)
 def test_a_failure_leaves_this_behind(knowledge: str, point: str, state: str) -> None:
     assert FAILURE_STATES[EffectKnowledge(knowledge), FailurePoint(point)] is STATES[state]
 

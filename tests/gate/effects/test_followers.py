@@ -62,6 +62,7 @@ def waited_for(host: Host) -> int:
     return len(looks_of(host).waiters)
 
 
+@pytest.mark.slow
 async def test_whoever_takes_work_over_has_a_fence_of_its_own_and_the_late_answer_of_the_other_counts_for_nothing(
     works: Works,
 ) -> None:
@@ -81,6 +82,7 @@ async def test_whoever_takes_work_over_has_a_fence_of_its_own_and_the_late_answe
     assert works.begun == ["k1"]
 
 
+@pytest.mark.slow
 async def test_nothing_is_left_of_a_call_whose_caller_went_away_and_that_another_host_has_ended(works: Works) -> None:
     async with works.open("command") as first:
         made = call(first)
@@ -161,6 +163,7 @@ async def test_an_effect_has_happened_whose_plugin_was_uninstalled_while_it_answ
     assert (ended["status"], ended["call"]) == ("succeeded", kept.call)
 
 
+@pytest.mark.slow
 async def test_a_daemon_starts_while_work_goes_on_whose_maker_is_gone_and_that_can_be_cancelled(works: Works) -> None:
     await parked(works)
     call_id, nobody = works.effect().call, dict(works.effect().context or {}) | {"principal": "user:gone"}
@@ -262,6 +265,7 @@ async def test_a_call_has_succeeded_whose_end_was_known_when_somebody_cancelled_
         assert await call(host) == SUCCEEDED
 
 
+@pytest.mark.slow
 async def test_whoever_waits_goes_on_waiting_when_a_cancel_breaks_off_that_could_not_be_recorded(works: Works) -> None:
     async with works.open() as host:
         made = call(host)
@@ -275,6 +279,7 @@ async def test_whoever_waits_goes_on_waiting_when_a_cancel_breaks_off_that_could
         assert (await failure(made)).error_code == "effect.in_doubt"
 
 
+@pytest.mark.slow
 async def test_a_command_that_was_taken_for_dead_follows_its_call_under_its_next_name(
     works: Works, monkeypatch: pytest.MonkeyPatch
 ) -> None:

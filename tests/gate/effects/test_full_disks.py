@@ -59,6 +59,7 @@ class Freeing:
         return self._wishes.told(way, thing, answer)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_at_a_write_of_a_call_loses_and_repeats_nothing(tmp_path: Path, disk: Path) -> None:
     paddock = Paddock(disk / "home", more=SOON)
     with counter_service() as service:

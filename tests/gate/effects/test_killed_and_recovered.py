@@ -170,8 +170,16 @@ def told(home: Path) -> list[LedgerEntry]:
 
 
 @pytest.mark.req("K-08", "in doubt")
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("way", ["atomic", "native_key", "probe"])
+@pytest.mark.parametrize(
+    ("way", "moment"),
+    [
+        *[("atomic", "after"), ("native_key", "before"), ("probe", "after")],
+        *(
+            pytest.param(way, moment, marks=pytest.mark.slow)
+            for way, moment in [("atomic", "before"), ("native_key", "after"), ("probe", "before")]
+        ),
+    ],
+)
 def test_an_effect_whose_daemon_was_killed_has_happened_once_when_the_next_one_answers(
     tmp_path: Path, outside: Path, way: str, moment: str
 ) -> None:
@@ -254,7 +262,7 @@ async def counted(host: Host) -> list[str]:
     return (await once_known(lambda: host.call("counter.count", {}, context=made_by(ANN))))["keys"]
 
 
-@pytest.mark.parametrize("way", ["atomic", "probe"])
+@pytest.mark.parametrize("way", [pytest.param("atomic", marks=pytest.mark.slow), "probe"])
 async def test_what_a_killed_command_had_begun_is_found_out_by_the_daemon_once_its_lease_is_over(
     home: Home, outside: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -274,9 +282,16 @@ async def test_what_a_killed_command_had_begun_is_found_out_by_the_daemon_once_i
     assert [entry.data.get("resolution") for entry in told(home.path)] == [None, way]
 
 
-@pytest.mark.parametrize(("way", "ends"), [("atomic", "crash"), ("native_key", "crash"), ("probe", "crash"),
-                                           ("native_key", "timeout"), ("atomic", "timeout"),
-                                           ("probe", "cancel"), ("atomic", "cancel")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("way", "ends"),
+    [
+        *[("native_key", "crash"), ("atomic", "timeout"), ("probe", "cancel")],
+        *(
+            pytest.param(way, ends, marks=pytest.mark.slow)
+            for way, ends in [("atomic", "crash"), ("probe", "crash"), ("native_key", "timeout"), ("atomic", "cancel")]
+        ),
+    ],
+)
 async def test_an_effect_that_got_no_answer_is_found_out_while_its_host_goes_on(
     home: Home, outside: Path, monkeypatch: pytest.MonkeyPatch, way: str, ends: str
 ) -> None:

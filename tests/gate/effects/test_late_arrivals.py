@@ -15,7 +15,9 @@ from fixtures.daemons import daemon
 SETTLES = {"PADDOCK_EFFECTS_SETTLE_S": "2"}
 
 
-@pytest.mark.parametrize("way", ["late", "late_crash"], ids=["its host died", "its plugin died"])
+@pytest.mark.parametrize(
+    "way", ["late", pytest.param("late_crash", marks=pytest.mark.slow)], ids=["its host died", "its plugin died"]
+)
 def test_what_arrives_after_a_probe_has_looked_in_vain_is_not_made_again(tmp_path: Path, way: str) -> None:
     paddock = Paddock(tmp_path / "home", more=SETTLES)
     with counter_service() as service:

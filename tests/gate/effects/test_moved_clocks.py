@@ -13,6 +13,7 @@ from fixtures.counter_service import counter_service
 from fixtures.daemons import daemon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("days", [1, -1])
 def test_a_calendar_that_is_moved_between_start_and_end_loses_and_repeats_nothing(tmp_path: Path, days: int) -> None:
     paddock = Paddock(tmp_path / "home", more=SOON)
