@@ -98,7 +98,9 @@ def _repeated_in_cages(items: list[pytest.Item]) -> set[pytest.Item]:
     kinds: dict[str, set[str]] = defaultdict(set)
     for item in items:
         kinds[_function(item)] |= _cage_of(item)
-    tried = {function: _DIAGONAL for function, found in kinds.items() if len(found) == 4}
+    tried: dict[str, tuple[set[str], ...]] = {
+        function: _DIAGONAL for function, found in kinds.items() if len(found) == 4
+    }
     for turn, function in enumerate(function for function, found in kinds.items() if found in _PAIRS):
         tried[function] = ({sorted(kinds[function])[turn % 2]},)
     return {item for item in items if _cage_of(item) not in tried.get(_function(item), (_cage_of(item),))}
