@@ -12,7 +12,7 @@ from tests.environments.shops import PythonIndex
 from fixtures.commands import Paddock
 from fixtures.packages import shu, write_file
 from paddock.core.errors import PluginError
-from paddock.plugins.environments.build import check_package_files
+from paddock.plugins.environments.files import check_package_files
 
 NAME = "sly-1.0.0.data"
 PROGRAM = "def main():\n    print('runs')\n"

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
-import stat
-from collections.abc import Collection, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paddock.core.action import Action
-from paddock.core.errors import HostError, PluginError
-from paddock.core.printable import printable
+from paddock.core.errors import HostError
 from paddock.manifest.registry_package import canonical_python_name
+from paddock.plugins.environments.files import check_package_files, make_files_read_only, scan_environment
 from paddock.plugins.environments.lock import Ecosystem, Lock
 from paddock.plugins.environments.npm import Npm
 from paddock.plugins.environments.npm_lock import npm_programs
@@ -30,7 +27,6 @@ from paddock.plugins.environments.python_env import (
     make_virtualenv,
 )
 from paddock.plugins.environments.uv import Uv
-from paddock.plugins.package.tree import PackageTree, TreeFile
 
 _COMPILE_SCRIPT = Path(__file__).with_name("compile_modules.py")
 LAUNCHER_DIRECTORY = "programs"
@@ -62,7 +58,7 @@ def build_environment(lock: Lock, client: PackageClient, final_path: Path) -> Ge
             programs = _build_python(lock, client, root, final_path)
         else:
             programs = _build_npm(lock, client, root)
-        _make_files_read_only(root)
+        make_files_read_only(root)
         digest = scan_environment(root).digest
     except OSError as error:
         raise HostError(
@@ -72,26 +68,6 @@ def build_environment(lock: Lock, client: PackageClient, final_path: Path) -> Ge
             action=Action.of("host.check"),
         ) from error
     yield BuiltEnvironment(root, lock, digest, programs)
-
-
-def scan_environment(root: Path) -> PackageTree:
-    """Hash every file of an environment. A link counts as its target path, not as what is there."""
-    files: list[TreeFile] = []
-    for directory, _, names in os.walk(root):
-        for name in names:
-            path = Path(directory, name)
-            relative = str(path.relative_to(root))
-            file_stat = path.lstat()
-            if stat.S_ISLNK(file_stat.st_mode):
-                target_hash = hashlib.sha256(b"link:" + os.fsencode(path.readlink())).hexdigest()
-                files.append(TreeFile(relative, False, 0, target_hash))
-            elif stat.S_ISREG(file_stat.st_mode):
-                with path.open("rb") as file:
-                    sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-                files.append(TreeFile(relative, bool(file_stat.st_mode & 0o111), file_stat.st_size, sha256))
-            else:
-                raise HostError(f"{relative} is neither a file nor a link", code="environment.damaged")
-    return PackageTree(tuple(files))
 
 
 def _build_python(lock: Lock, client: PackageClient, root: Path, final_path: Path) -> dict[str, str]:
@@ -129,18 +105,6 @@ def _build_npm(lock: Lock, client: PackageClient, root: Path) -> dict[str, str]:
     return {name: script for name, script in npm_programs(lock).items() if (root / script).is_file()}
 
 
-def _make_files_read_only(root: Path) -> None:
-    """Make files readable by everyone and writable by no one. Directories follow after the move: a read-only one cannot
-    be moved."""
-    for directory, _, names in os.walk(root):
-        Path(directory).chmod(0o755)
-        for name in names:
-            path = Path(directory, name)
-            mode = path.lstat().st_mode
-            if stat.S_ISREG(mode):
-                path.chmod(0o555 if mode & 0o111 else 0o444)
-
-
 def completion_record(environment: BuiltEnvironment, fingerprint: str) -> str:
     """Return the record that is written once an environment is in place."""
     value = {
@@ -156,32 +120,3 @@ def completion_record(environment: BuiltEnvironment, fingerprint: str) -> str:
 
 def record_text(record: dict[str, Any]) -> str:
     return json.dumps(record, indent=1, sort_keys=True) + "\n"
-
-
-def check_package_files(root: Path, reserved: Collection[str] = ()) -> None:
-    """Reject links and special files, and anything at a reserved path.
-
-    Raises:
-        PluginError: there is such a file.
-    """
-    for path in (Path(one) for one in reserved):
-        for ancestor in (path, *path.parents):
-            if os.path.lexists(root / ancestor) and (ancestor == path or not (root / ancestor).is_dir()):
-                raise _forbidden_file_error(str(ancestor), "which belongs to the environment itself")
-    for directory, folders, files in os.walk(root):
-        for name in (*folders, *files):
-            path = Path(directory, name)
-            file_stat = path.lstat()
-            # A hard link counts too: a change to one name changes the other.
-            if not stat.S_ISDIR(file_stat.st_mode) and not (
-                stat.S_ISREG(file_stat.st_mode) and file_stat.st_nlink == 1
-            ):
-                raise _forbidden_file_error(str(path.relative_to(root)), "which is a link or no file at all")
-
-
-def _forbidden_file_error(path: str, reason: str) -> PluginError:
-    return PluginError(
-        f"a package brings {printable(path, 200)}, {reason}",
-        code="environment.strange_file",
-        hint="nothing was installed and nothing of it ran; do not trust it before its author has explained that",
-    )

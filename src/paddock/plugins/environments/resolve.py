@@ -16,7 +16,7 @@ from paddock.core.errors import HostError, OperatorError, PaddockError, Problem
 from paddock.core.printable import printable
 from paddock.core.semver import Constraint, Version
 from paddock.manifest.registry_package import canonical_python_name
-from paddock.plugins.environments.build import check_package_files
+from paddock.plugins.environments.files import check_package_files
 from paddock.plugins.environments.lock import Lock, pinned_files, write_python_lock
 from paddock.plugins.environments.metadata import PackageMetadata, npm_metadata, python_metadata
 from paddock.plugins.environments.npm import Npm

@@ -20,7 +20,8 @@ from typing import Any
 from paddock.core.action import Action
 from paddock.core.errors import HostError, Unavailable
 from paddock.core.ids import PluginName
-from paddock.plugins.environments.build import BuiltEnvironment, completion_record, record_text, scan_environment
+from paddock.plugins.environments.build import BuiltEnvironment, completion_record, record_text
+from paddock.plugins.environments.files import scan_environment
 from paddock.plugins.environments.lock import Ecosystem, Lock, read_python_lock
 from paddock.plugins.environments.npm_lock import read_npm_lock
 from paddock.plugins.environments.python_env import VENV_PYTHON, host_interpreter

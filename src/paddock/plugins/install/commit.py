@@ -85,7 +85,8 @@ def commit_install(
         seal = prepare_sealing(store, package)
         if environment is not None:
             store.environments.put(environment)
-        _require_environment(store, package)
+        else:
+            _require_environment(store, package)
         blob = store.blobs.put(open_packed_stream(package.staged.root, package.staged.tree))
         root = store.version_root(manifest.name, manifest.version)
         remove_path(root)  # left by a killed command, or the same version with the same files
