@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -107,6 +109,23 @@ def test_the_tools_that_a_trial_saw_are_shown_and_pinned_without_another_start(p
 
 
 @pytest.mark.slow
+def test_an_environment_with_a_copied_interpreter_is_granted_with_the_one_it_was_copied_from(
+    paddock: Paddock, source: Path
+) -> None:
+    environment = source / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--copies", "--without-pip", environment], check=True, timeout=60)
+    python = environment / "bin" / "python"
+    assert not python.is_symlink()
+    script = imported(paddock, source, "import json.tool", command=str(python))
+
+    assert paddock.quickly("plugin", "try", "needy", "--yes", "--json").json["answers"]
+    installation = Path(sys.base_prefix)
+    public = installation == Path("/usr")  # then everybody may read it
+    places = [environment, *([] if public else [installation]), script]
+    assert set(granted(paddock)) == {f"read:fs:{place}" for place in places}
+    paddock.quickly("plugin", "enable", "needy")
+
+
 def test_a_person_decides_about_each_grant_and_may_let_it_change_files_too(paddock: Paddock, source: Path) -> None:
     docs = source / "docs"
     docs.mkdir()

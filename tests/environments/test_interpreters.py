@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import site
 import subprocess
@@ -32,6 +33,16 @@ def test_a_paddock_in_an_environment_of_copied_files_builds_environments_that_ru
         check=True,
         timeout=120,
     )
+    checked = subprocess.run(
+        [python, "-m", "paddock.cli", "doctor", "--json"],
+        env={**paddock.environment, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    cage = next(check for check in json.loads(checked.stdout)["checks"] if check["name"] == "cage")
+    assert cage["status"] == "ok", cage
     # The same packages and the same interpreter are the same environment, whichever way the interpreter was found.
     done = subprocess.run(command_of(paddock, "tiny-server"), env={}, capture_output=True, text=True, timeout=30)
     assert (done.stdout.strip(), done.stderr) == ("42", "")

@@ -92,6 +92,30 @@ def test_a_granted_virtual_environment_runs_with_the_interpreter_it_was_made_fro
     assert spec.trampoline == "/usr/bin/python3.11"
 
 
+COPIED = {**DEBIAN, "/opt/venv/bin/python3": "*", "/opt/venv/pyvenv.cfg": "home = /opt/interpreter/bin\nversion = 3"}
+
+
+def test_an_environment_with_a_copied_interpreter_also_needs_the_one_it_was_copied_from() -> None:
+    machine = PretendMachine({**COPIED, "/opt/interpreter/bin/python3": "-> python3.12"})
+    spec = caged("read:fs:/opt/venv", "read:fs:/opt/interpreter", command=VENV, machine=machine)
+    assert {"/opt/venv", "/opt/interpreter"} <= set(shown(spec))
+    assert refusals("read:fs:/opt/venv", command=VENV, machine=machine) == {"runtime.command": "cage.program_elsewhere"}
+
+    machine = PretendMachine({**COPIED, "/opt/venv/pyvenv.cfg": "home = /usr/bin"})
+    spec = caged("read:fs:/opt/venv", command=VENV, machine=machine)
+    assert {"/opt/venv", "/usr/lib/python3.11"} <= set(shown(spec))
+
+
+@pytest.mark.parametrize(
+    "home", ["/opt/venv/bin", "/opt/other/bin", "/srv/paddock/data", "/etc", "../../interpreter/bin", "/nowhere", ""]
+)
+def test_what_an_environment_calls_its_interpreter_shows_nothing_else_of_the_host(home: str) -> None:
+    other = {"/opt/other/bin/python3": "*", "/opt/other/pyvenv.cfg": "home = /opt/venv/bin"}
+    machine = PretendMachine({**COPIED, **other, "/opt/venv/pyvenv.cfg": f"home = {home}"})
+    plain = caged("read:fs:/opt/venv", command=VENV, machine=PretendMachine({**COPIED, "/opt/venv/pyvenv.cfg": "-"}))
+    assert shown(caged("read:fs:/opt/venv", command=VENV, machine=machine)) == shown(plain)
+
+
 @pytest.mark.parametrize(
     ("files", "command", "code"),
     [

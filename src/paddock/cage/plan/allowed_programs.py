@@ -18,6 +18,7 @@ from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.plan.mount_layout import NEVER_MOUNTED, MountLayout, is_below
 from paddock.cage.plan.programs import (
     ResolvedProgram,
+    copied_interpreter,
     find_program,
     is_python,
     program_on_path,
@@ -80,7 +81,11 @@ class AllowedPrograms:
             self._add_problem(wanted_by, "program_missing", message, hint)
             return None
         public = program if by_host else self.program_on_path(program)
+        origin = copied_interpreter(program, self._filesystem)
+        public_origin = self.program_on_path(origin) if origin else None
         if not by_host and not self._check_visible(program, public, wanted_by):
+            return None
+        if origin and not (by_host or public) and not self._check_visible(origin, public_origin, wanted_by):
             return None
         self._layout.show_traced(program.resolved)
         if "/" not in name and posixpath.dirname(program.path) not in CAGE_PATH.split(":"):
@@ -88,6 +93,8 @@ class AllowedPrograms:
             self._layout.add_links([SymbolicLink(f"/usr/bin/{name}", program.path)])
         if public is not None:
             self.show_trees(program_trees(public, self._filesystem))
+        elif public_origin is not None:
+            self.show_trees(program_trees(public_origin, self._filesystem))
         if program.real not in self.executables:
             self.executables.add(program.real)
             self._allow_interpreters(program.real, wanted_by)

@@ -134,3 +134,27 @@ def shebang_interpreters(path: str, filesystem: HostFilesystem) -> list[str]:
 def is_python(program: ResolvedProgram) -> bool:
     """Whether the program is a CPython interpreter, by the name of its file."""
     return _PYTHON.fullmatch(posixpath.basename(program.real)) is not None
+
+
+def copied_interpreter(program: ResolvedProgram, filesystem: HostFilesystem) -> ResolvedProgram | None:
+    """The interpreter of which a virtual environment holds a copy; None for every other program.
+
+    The copy finds the standard library by the `home` in the `pyvenv.cfg` beside it.
+    """
+    if not is_python(program):
+        return None
+    settings = filesystem.read_head(_environment_file(program)).decode("utf-8", "replace")
+    pairs = (line.partition("=") for line in settings.splitlines())
+    home = next((value.strip() for name, _, value in pairs if name.strip().lower() == "home"), "")
+    names = dict.fromkeys((posixpath.basename(program.real), "python3", "python"))
+    candidates = (find_program(f"{home}/{name}", "", filesystem) for name in names if home.startswith("/"))
+    return next((one for one in candidates if one is not None and _is_installation(one, filesystem)), None)
+
+
+def _is_installation(program: ResolvedProgram, filesystem: HostFilesystem) -> bool:
+    # Not another environment: two of them could name each other.
+    return is_python(program) and filesystem.kind(_environment_file(program)) is None
+
+
+def _environment_file(program: ResolvedProgram) -> str:
+    return f"{posixpath.dirname(posixpath.dirname(program.real))}/pyvenv.cfg"

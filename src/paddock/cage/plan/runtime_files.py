@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Iterator
 
 from paddock.cage.plan.host_filesystem import HostFilesystem
-from paddock.cage.plan.programs import ResolvedProgram, is_python
+from paddock.cage.plan.programs import ResolvedProgram, copied_interpreter, is_python
 
 # Nearly every program uses these where they exist: the loader's cache, time zones and locales.
 COMMON_PATHS = (
@@ -71,10 +71,13 @@ def program_trees(program: ResolvedProgram, filesystem: HostFilesystem) -> Itera
 
 def python_trees(program: ResolvedProgram, filesystem: HostFilesystem) -> Iterator[str]:
     """An interpreter's own modules, and the virtual environments on the path to it."""
-    for step in (program.path, *(link.path for link in program.resolved.links)):
+    for step in (program.path, *(link.path for link in program.resolved.links), program.real):
         environment = posixpath.dirname(posixpath.dirname(step))
         if filesystem.kind(f"{environment}/pyvenv.cfg") == "file":
             yield environment
+    origin = copied_interpreter(program, filesystem)
+    if origin is not None:
+        yield from python_trees(origin, filesystem)
     prefix = posixpath.dirname(posixpath.dirname(program.real))
     if prefix != "/usr":
         yield f"{prefix}/lib"

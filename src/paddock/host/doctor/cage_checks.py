@@ -32,6 +32,7 @@ from paddock.cage.spec import CageSpec
 from paddock.cage.warden.client import open_warden
 from paddock.core.action import Action
 from paddock.host.doctor.check import Check, CheckStatus
+from paddock.host.plugins.launch.launch_command import base_interpreter
 from paddock.manifest.read import read_package
 
 _WHY_CAGE = "Every plugin runs in a cage; without one Paddock stays up and starts no plugin."
@@ -205,10 +206,10 @@ def _hello_cage_spec(root: Path) -> CageSpec:
         root=str(root),
         capabilities=(),
         environment=spawn_environment(manifest, str(root), "info"),
-        host_paths=HostPaths(python=sys.executable),
+        host_paths=HostPaths(python=base_interpreter()),
         filesystem=DiskFilesystem(),
         # Paddock's own interpreter: another one need not be installed.
-        command=(sys.executable, str(root / "hello.py")),
+        command=(base_interpreter(), str(root / "hello.py")),
     )
 
 

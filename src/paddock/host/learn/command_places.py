@@ -11,7 +11,13 @@ from collections.abc import Iterable
 from paddock.cage.learn.proposal import Learned
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.plan.named_places import NamedPlaces
-from paddock.cage.plan.programs import find_program, is_python, program_on_path, shebang_interpreters
+from paddock.cage.plan.programs import (
+    copied_interpreter,
+    find_program,
+    is_python,
+    program_on_path,
+    shebang_interpreters,
+)
 from paddock.manifest.capability import InvalidCapability, parse_capability
 from paddock.manifest.model import CommandRuntime, Manifest
 
@@ -33,6 +39,8 @@ def _propose_places(name: str, program_path: str, filesystem: HostFilesystem, le
     private = program.steps[: len(program.steps) - len(public.steps if public else ())]
     if not private:
         return
+    if (origin := copied_interpreter(program, filesystem)) is not None:
+        _propose_places(origin.path, program_path, filesystem, learned)
     for step in dict.fromkeys((name, *private)):
         prefix = posixpath.dirname(posixpath.dirname(step))
         environment = filesystem.kind(f"{prefix}/pyvenv.cfg") == "file"
