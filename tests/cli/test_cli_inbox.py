@@ -25,6 +25,7 @@ def test_the_inbox_lists_what_needs_a_person_and_how_to_answer_it(tmp_path: Path
     assert [item["id"] for item in page["items"]] == [approval] and page["counts"]["by_kind"]["approval"] == 1
     shown = paddock.quickly("inbox", "show", approval)
     assert f"→ paddock approval approve {approval}" in shown.err and '"to": "bob"' in shown.out
+    assert f"→ paddock approval deny {approval}" in shown.err
     assert paddock.quickly("inbox", "show", approval, "--json").json["binding"].startswith("sha256:")
 
     paddock.quickly("approval", "deny", approval, "--yes")

@@ -21,7 +21,7 @@ def test_a_package_is_signed_trusted_installed_and_loses_its_standing_with_the_k
     key = source / "signing.pem"
     made = paddock("key", "add", key, "--json").json
     assert key.stat().st_mode & 0o777 == 0o600
-    package = native(source / "n", trust_claim="verified")
+    package = native(source / "n", trust_claim="verified", capabilities=["net:api.example.com:443"])
     signed = paddock("plugin", "sign", package, "--key", key, "--json").json
     assert signed["key_id"] == made["key_id"]
 
@@ -29,6 +29,8 @@ def test_a_package_is_signed_trusted_installed_and_loses_its_standing_with_the_k
     waits = paddock("plugin", "install", package, code=4)
     assert "community-signed" in waits.err
     assert "community (it claims to be verified)" in waits.err
+    refused = paddock.quickly("plugin", "install", package, "--yes", code=4)  # each danger has to be named
+    assert "No key that you trust signed the package" in refused.err
 
     assert paddock.quickly("key", "list").out == ""
     paddock("key", "trust", made["public_key"], "--label", "Example Labs")

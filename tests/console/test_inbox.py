@@ -167,6 +167,8 @@ def test_several_of_one_rule_are_answered_together_and_a_failure_hides_none(brow
             "/inbox/answer", data=body, headers={"origin": base, "content-type": "application/x-www-form-urlencoded"}
         )
         assert answer.status == 200 and "1 request approved" in answer.text() and "was not answered" in answer.text()
+        assert "to: bob" in answer.text() and "to: eve" in answer.text()  # which of them was answered, and which not
+        assert "Succeeded" in answer.text() and "See its result" in answer.text()
         office.answered(first)
 
         page.locator(f"#item-{third}").get_by_role("checkbox").check()

@@ -88,7 +88,7 @@ def test_a_newcomer_installs_a_plugin_after_reading_what_it_may_do(page: Page, s
     dangers = page.get_by_role("group", name="2 dangerous permissions")
     boxes = dangers.get_by_role("checkbox")
     expect(boxes).to_have_count(2)
-    expect(dangers).to_contain_text("The package is unsigned, and it can send what it reads there.")
+    expect(dangers).to_contain_text("No key that you trust signed the package, and it can send what it reads there.")
     expect(dangers).to_contain_text("It can send what it reads to any host.")
     for reached in ("net:api.example.com:443", "net:*"):  # the list below calls the same ones dangerous
         expect(page.get_by_role("listitem").filter(has_text=f"{reached} —")).to_contain_text("Dangerous")

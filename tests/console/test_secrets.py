@@ -102,10 +102,14 @@ def test_what_a_plugin_needs_is_set_on_a_page_and_reaches_the_plugin_alone(brows
     with visiting(browser, served, "operator") as page:
         page.goto("/repairs")
         expect(page.get_by_text("weather needs the secret api_key")).to_be_visible()
+        page.goto("/plugins/weather")
+        expect(page.get_by_role("alert")).to_contain_text("weather needs the secret api_key")
+        expect(page.get_by_role("alert")).to_contain_text("ask cannot run without it")
         page.get_by_role("button", name="Set it").click()  # to the form, with its name filled in
         page.get_by_label("Value", exact=True).fill(ONE_LINE)
         page.get_by_role("button", name="Save").click()
         expect(page.get_by_role("heading", name="Needed, and not set")).to_have_count(0)
+        assert "needs the secret" not in page.request.get("/plugins/weather").text()
         row = page.get_by_role("row").filter(has_text="api_key")
         expect(row).to_contain_text("weather for ask")
 

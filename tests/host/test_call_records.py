@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.host.conftest import Home
+from tests.host.conftest import SAY, Home
 
+from fixtures.commands import PATIENCE
 from paddock import Config, Host, open_host
 from paddock.core.call import Principal
 from paddock.core.errors import Invalid, NotFound, PaddockError
@@ -89,6 +92,30 @@ async def test_inputs_of_the_newest_calls_are_kept_and_none_where_a_setting_says
         async with open_host(Config(home=home.path, environ={})) as host:
             records = [await host.calls.records.show(call, OPERATOR) for call in calls]
         assert [record["inputs_kept"] for record in records] == expected
+
+
+async def test_calls_that_wait_on_another_host_are_listed_for_those_who_may_see_them(home: Home) -> None:
+    sends = {**SAY, "effects": ["external_send"]}
+    home.install(tools=[sends])
+    config = Config(home=home.path, environ={})
+    ann, eve = (Principal(PrincipalId(f"user:{name}"), frozenset({"member"})) for name in ("ann", "eve"))
+    async with open_host(config) as asking, open_host(replace(config, role="command")) as other:
+        context = asking.call_context(Principal(ann.id, frozenset({"member", "send"}), roles=OPERATOR.roles))
+        handle = asking.calls.registry.start("parrot", "say", {"text": "oats"}, context)
+        for _ in range(PATIENCE * 100):
+            if handle.status == "pending_approval":
+                break
+            await asyncio.sleep(0.01)
+        for outcome in ("", "waiting"):
+            for host in (asking, other):
+                page = await host.calls.history.page(OPERATOR, CallFilter(outcome))
+                assert [(one["call_id"], one["outcome"]) for one in page.current] == [(handle.id, "pending_approval")]
+                assert handle.id not in [one["call_id"] for one in page.ended]
+        assert (await other.calls.history.page(OPERATOR, CallFilter("waiting", "notes"))).current == []
+        assert (await other.calls.history.page(OPERATOR, CallFilter("running"))).current == []
+        assert [one["name"] for one in (await other.calls.history.page(ann, CallFilter())).current] == ["parrot.say"]
+        assert (await other.calls.history.page(eve, CallFilter())).current == []
+        await asking.approvals.cancel(handle)
 
 
 async def test_inputs_go_with_the_person_who_is_erased(home: Home) -> None:

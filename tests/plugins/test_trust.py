@@ -10,6 +10,8 @@ from fixtures.packages import native, osqr, write_file
 from fixtures.shelves import Shelf
 from paddock.core.errors import Conflict, NotFound, PluginError
 from paddock.plugins.manage.details import load_details
+from paddock.plugins.manage.enable import enable
+from paddock.plugins.manage.reach import list_reach
 from paddock.plugins.store.listing import list_plugins
 from paddock.plugins.trust.signature import sign_package
 from paddock.plugins.trust.signing_keys import generate_key
@@ -21,19 +23,31 @@ def standing(shelf: Shelf, name: str = "notes") -> tuple[str, str]:
     return str(facts["signature"]).partition(":")[0], str(facts["tier"])
 
 
+def dangers(shelf: Shelf, name: str = "notes") -> list[str]:
+    """Its dangerous permissions; the map of what plugins reach must tell the same."""
+    found = [str(one.capability) for one in load_details(shelf.plugins, name).dangers]
+    (reach,) = list_reach(shelf.plugins)
+    assert list(reach.dangers) == found
+    return found
+
+
 def test_the_standing_of_a_signed_plugin_follows_the_keys_that_are_trusted(shelf: Shelf, tmp_path: Path) -> None:
     public = generate_key(tmp_path / "key.pem")
-    package = native(tmp_path / "n", trust_claim="verified")
+    package = native(tmp_path / "n", trust_claim="verified", capabilities=["net:api.example.com:443"])
     sign_package(package, tmp_path / "key.pem")
     shelf.take(package)
+    enable(shelf.plugins, "notes")
     assert standing(shelf) == ("community-signed", "community")
+    assert dangers(shelf) == ["net:api.example.com:443"]  # anyone can make a key
 
     row = trust_key(shelf.plugins, public, "Example Labs")
     assert standing(shelf) == ("verified", "verified")
+    assert dangers(shelf) == []
     assert "signed by Example Labs" in load_details(shelf.plugins, "notes").facts["signature"]
 
     distrust_key(shelf.plugins, "Example Labs")
     assert standing(shelf) == ("community-signed", "community")
+    assert dangers(shelf) == ["net:api.example.com:443"]
     assert [event.type for event in shelf.events()][-2:] == ["key.trusted", "key.removed"]
     assert row.key_id
 

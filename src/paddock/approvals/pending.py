@@ -9,7 +9,7 @@ The rows of `approval_parties` exist as long as a request is open.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -69,6 +69,17 @@ class WaitingApproval:
         return Urgency(self.risk.rank, self.expires_at, self.created_at, self.id)
 
 
+class WaitingCall(NamedTuple):
+    """A call that waits for an answer, on whichever host."""
+
+    call: str
+    plugin: str
+    callable: str
+    requester: str
+    for_person: str
+    created_at: str
+
+
 def insert_parties(tx: Transaction, approval: Approval) -> None:
     """Record who may answer a new request, and who may not because they asked for it."""
     parties = {(who, "approver") for who in approval.answerable_by if who}
@@ -109,6 +120,34 @@ def count_with_others(tx: Transaction, by: Principal, now: str, kinds: tuple[str
     """Count the requests of `list_with_others`, at most up to a limit."""
     where, values = _with_others(by)
     return _count(tx, by, now, f"AND {where}", values, kinds, limit)
+
+
+def list_waiting_calls(
+    tx: Transaction, tenant: str, now: str, *, requesters: Sequence[str] | None, plugin: str, limit: int
+) -> list[WaitingCall]:
+    """Return the calls of a tenant that wait for an answer, newest first.
+
+    Args:
+        tx: The transaction.
+        tenant: The tenant.
+        now: Requests that have expired are left out.
+        requesters: Only their calls; None for everybody's.
+        plugin: Only calls of this plugin; empty for all.
+        limit: Maximum number of calls.
+    """
+    where, values = "", list[str]()
+    if requesters is not None:
+        where += f" AND requester IN ({', '.join('?' * len(requesters))})"
+        values += requesters
+    if plugin:
+        where += " AND plugin = ?"
+        values.append(plugin)
+    rows = tx.all(
+        f"SELECT {', '.join(WaitingCall._fields)} FROM approvals WHERE tenant = ? AND state = 'pending'"
+        f" AND expires_at > ? AND call <> ''{where} ORDER BY created_at DESC, id DESC LIMIT ?",
+        (tenant, now, *values, limit),
+    )
+    return [WaitingCall(**row) for row in rows]
 
 
 def find_answerable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -23,6 +24,8 @@ def caller_text(principal: str | None, owner: str | None, labels: Mapping[str, s
     if kind == "key":
         label = labels.get(f"key:{name}")
         person = "" if owner is None else owner.rpartition(":")[2]
+        if label and person and re.match(rf"{re.escape(person)}\b", label, re.IGNORECASE):
+            return label  # it names its owner already: “Robin’s assistant”
         if label and person:
             return f"{person}’s {label}"
         return f"{person}’s key {name}" if person else f"key “{label}”" if label else f"key {name}"

@@ -9,8 +9,9 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import PaddockGroup
-from paddock.cli.output.action_text import remedy_lines_of
+from paddock.cli.output.action_text import command_line, remedy_lines_of
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
+from paddock.core.action import Action
 from paddock.core.printable import count_text, printable
 
 _KINDS: Final = ("approval", "consent", "unknown_outcome", "definition", "repair")
@@ -68,7 +69,7 @@ def list_(*, kind: str | None, with_others: bool, count: int, after: str | None,
 @options.tenant
 @options.as_json
 def show(item_id: str, *, tenant: str, as_json: bool) -> None:
-    """Show an item: what it is about, who may answer it, and the command that does."""
+    """Show an item: what it is about, who may answer it, and the commands that do."""
     from paddock.cli.client.api_client import open_client, path_segment
 
     with open_client(tenant) as client:
@@ -83,6 +84,9 @@ def show(item_id: str, *, tenant: str, as_json: bool) -> None:
         print_json(item["inputs"])
     for line in remedy_lines_of(item):
         print_message(f"  → {line}")
+    action = Action.from_json(item["action"])
+    if action is not None and action.kind == "approval.approve":
+        print_message(f"  → {command_line(Action('approval.deny', action.arguments))}")
 
 
 def _table_row(item: Mapping[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ COMMANDS: Final[Mapping[ActionKind, str]] = {
     "apikey.add": "paddock apikey add {owner|NAME}[ --role {role}][ --tenant {tenant}]",
     "apikey.list": "paddock apikey list[ --tenant {tenant}]",
     "approval.approve": "paddock approval approve {approval}[ --tenant {tenant}]",
+    "approval.deny": "paddock approval deny {approval}[ --tenant {tenant}]",
     "approval.list": "paddock approval list --all[ --tenant {tenant}]",
     "approval.standing": "paddock approval standing list[ --tenant {tenant}]",
     "call.explain": "paddock explain {call}[ --tenant {tenant}]",

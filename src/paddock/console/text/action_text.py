@@ -17,6 +17,7 @@ PAGES: Final[Mapping[ActionKind, str | None]] = {
     "apikey.add": "/settings/keys",
     "apikey.list": "/settings/keys",
     "approval.approve": "/approvals/{approval}",
+    "approval.deny": "/approvals/{approval}",
     "approval.list": "/approvals",
     "approval.standing": "/approvals/standing",
     "call.explain": "/calls/{call}",

@@ -25,6 +25,8 @@ _TAGS: Final[Mapping[InboxKind, str]] = {
     InboxKind.REPAIR: "Repair",
 }
 
+_MAX_GLANCE_CHARS: Final = 80
+
 
 def item_tag(item: InboxItem) -> str:
     """Return what is asked for, in a word or two."""
@@ -61,6 +63,15 @@ def danger_texts(effects: Iterable[str]) -> list[str]:
 def input_texts(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return inputs as names with their exact values: texts as they are, everything else as JSON."""
     return [(name, value if isinstance(value, str) else _as_json(value)) for name, value in inputs.items()]
+
+
+def inputs_glance(inputs: Mapping[str, Any] | None) -> str:
+    """Return the first input, shortened; empty if there is none, or if they are too long for a list."""
+    if not inputs:
+        return ""
+    name, text = input_texts(inputs)[0]
+    whole = f"{name}: {text}"
+    return whole if len(whole) <= _MAX_GLANCE_CHARS else whole[: _MAX_GLANCE_CHARS - 1] + "…"
 
 
 def _as_json(value: Any) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict
 
+from paddock.approvals.pending import WaitingCall, list_waiting_calls
 from paddock.approvals.store import latest_for_call
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import Clock, format_utc
@@ -66,6 +67,16 @@ class CallPage(NamedTuple):
     older: int | None
 
 
+class _HistoryRows(NamedTuple):
+    """What the database holds of a page."""
+
+    ended: list[CallRowJson]
+    older: int | None
+    labels: dict[str, str]
+    callers: Sequence[str] | None
+    waiting: list[WaitingCall]
+
+
 class CallHistory:
     """Lists calls. Operators see those of their tenant, others those that they or their keys made.
 
@@ -87,19 +98,26 @@ class CallHistory:
         """Return a page of calls: the newest, or those before a cursor."""
         await self._ledger.flush()
 
-        def read(tx: Transaction) -> tuple[list[CallRowJson], int | None, dict[str, str], Sequence[str] | None]:
+        is_today = wanted.day is None or wanted.day == self._clock.now().astimezone(UTC).date()
+        shows_current = before is None and wanted.outcome in ("", "waiting", "running") and is_today
+
+        def read(tx: Transaction) -> _HistoryRows:
             labels = key_labels(tx, by.tenant)
             callers = _visible_callers(tx, by, wanted)
+            waiting: list[WaitingCall] = []
+            if shows_current and wanted.outcome != "running":
+                now, requesters, plugin = self._clock.now().isoformat(), callers, wanted.plugin
+                waiting = list_waiting_calls(
+                    tx, by.tenant, now, requesters=requesters, plugin=plugin, limit=MAX_CURRENT_CALLS
+                )
             if wanted.outcome in ("waiting", "running"):
-                return [], None, labels, callers
+                return _HistoryRows([], None, labels, callers, waiting)
             rows, older = _ended_rows(tx, by.tenant, wanted, callers, before, limit)
             listed = (_row_json(tx, by.tenant, row, labels) for row in rows)
-            return [one for one in listed if one is not None], older, labels, callers
+            return _HistoryRows([one for one in listed if one is not None], older, labels, callers, waiting)
 
-        ended, older, labels, callers = await self._database.read(read)
-        shows_current = before is None and wanted.outcome in ("", "waiting", "running")
-        is_today = wanted.day is None or wanted.day == self._clock.now().astimezone(UTC).date()
-        current = self._current(by, wanted, callers, labels) if shows_current and is_today else []
+        ended, older, labels, callers, waiting = await self._database.read(read)
+        current = self._current(by, wanted, callers, labels, waiting) if shows_current else []
         shown = {one["call_id"] for one in current}
         return CallPage(current, [one for one in ended if one["call_id"] not in shown], older)
 
@@ -130,14 +148,21 @@ class CallHistory:
         return statistics.to_json()
 
     def _current(
-        self, by: Principal, wanted: CallFilter, callers: Sequence[str] | None, labels: dict[str, str]
+        self,
+        by: Principal,
+        wanted: CallFilter,
+        callers: Sequence[str] | None,
+        labels: dict[str, str],
+        waiting: Sequence[WaitingCall],
     ) -> list[CallRowJson]:
-        """Return the calls that run or wait now, newest first."""
+        """Return the calls that run on this host or wait on any, newest first."""
         listed = [
             _handle_json(handle, labels)
             for handle in self._registry.list_current(by.tenant)
             if _is_wanted(handle, wanted, callers)
         ]
+        here = {one["call_id"] for one in listed}
+        listed += [_waiting_json(one, labels) for one in waiting if one.call not in here]
         return sorted(listed, key=lambda one: one["call_id"], reverse=True)[:MAX_CURRENT_CALLS]
 
 
@@ -242,4 +267,20 @@ def _handle_json(handle: CallHandle, labels: dict[str, str]) -> CallRowJson:
         "duration_ms": None,
         "who": principal.id,
         "who_name": caller_text(principal.id, principal.owner, labels),
+    }
+
+
+def _waiting_json(waiting: WaitingCall, labels: dict[str, str]) -> CallRowJson:
+    """Return a call that another host keeps, or one that has ended since; its answer lets it go on."""
+    return {
+        "call_id": waiting.call,
+        "name": full_name(waiting.plugin, waiting.callable),
+        "plugin": waiting.plugin,
+        "callable": waiting.callable,
+        "outcome": "pending_approval",
+        "error_code": None,
+        "at": waiting.created_at,
+        "duration_ms": None,
+        "who": waiting.requester,
+        "who_name": caller_text(waiting.requester, waiting.for_person, labels),
     }

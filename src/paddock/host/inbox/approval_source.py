@@ -104,7 +104,7 @@ def approval_item(request: WaitingApproval, by: Principal, *, with_others: bool)
         inputs=request.payload,
         rules=() if withheld else tuple(policy.partition("@")[0] for policy in request.policies),
         binding=request.binding_hash,
-        action=Action.of("approval.approve", approval=request.id, tenant=by.tenant),
+        action=Action.of("approval.deny" if with_others else "approval.approve", approval=request.id, tenant=by.tenant),
         reference=request.call,
         created_at=request.created_at,
         expires_at=request.expires_at,

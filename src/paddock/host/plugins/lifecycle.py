@@ -29,6 +29,7 @@ from paddock.plugins.store.rows import VersionRow
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
 from paddock.plugins.tool_pinning.tools import load_tools
+from paddock.plugins.trust.trusted_keys import is_signed_by, trusted_key_ids
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.supervisor import Supervisor
 
@@ -161,7 +162,8 @@ class PluginLifecycle:
         """
 
         def read(store: PluginStore) -> GrantStateJson:
-            state = store.database.read(lambda tx: find_grant_state(tx, store, name))
+            state, keys = store.database.read(lambda tx: (find_grant_state(tx, store, name), trusted_key_ids(tx)))
+            trusted = is_signed_by(state.row, keys)
             findings = load_tools(store, state.row.plugin).scan_findings()
             return {
                 "name": state.row.plugin,
@@ -169,7 +171,7 @@ class PluginLifecycle:
                 "granted_before": state.grant is not None,
                 "requested": [str(one) for one in requested_capabilities(manifest_of(state.row))],
                 "missing": [str(one) for one in state.missing_capabilities()],
-                "screen": grant_screen(state.row, tenant, findings).to_value(),
+                "screen": grant_screen(state.row, tenant, findings, trusted=trusted).to_value(),
             }
 
         return await self._store.run(read, tenant)

@@ -48,27 +48,27 @@ class Danger:
         return {"capability": str(self.capability), "means": self.means, "reason": self.reason}
 
 
-def find_dangers(manifest: Manifest, capabilities: Iterable[Capability], *, signed: bool) -> tuple[Danger, ...]:
+def find_dangers(manifest: Manifest, capabilities: Iterable[Capability], *, trusted: bool) -> tuple[Danger, ...]:
     """Return the dangerous ones of the capabilities, in their order.
 
     Args:
         manifest: The plugin's manifest.
         capabilities: What it requests, or the part of that to judge.
-        signed: Whether its package has a valid signature, by a trusted key or another.
+        trusted: Whether its package is signed with a key that is trusted here: anyone can make another.
     """
     # A server that runs elsewhere reads nothing of this machine, so that it has nothing to send.
-    trusted_code = signed or isinstance(manifest.runtime, RemoteRuntime)
-    judged = ((capability, _danger_reason(capability, signed=trusted_code)) for capability in capabilities)
+    trusted_code = trusted or isinstance(manifest.runtime, RemoteRuntime)
+    judged = ((capability, _danger_reason(capability, trusted=trusted_code)) for capability in capabilities)
     return tuple(Danger(capability, reason) for capability, reason in judged if reason)
 
 
-def _danger_reason(capability: Capability, *, signed: bool) -> str:
+def _danger_reason(capability: Capability, *, trusted: bool) -> str:
     """Return why a capability is dangerous; empty if it is not."""
     match capability:
         case NetworkAccess(host="*"):
             return "It can send what it reads to any host."
-        case NetworkAccess() if not signed:
-            return "The package is unsigned, and it can send what it reads there."
+        case NetworkAccess() if not trusted:
+            return "No key that you trust signed the package, and it can send what it reads there."
         case FileAccess(path=path, root="") if credentials := credentials_at(path):
             return f"It holds {credentials}."
         case FileAccess(mode="write", path=path, root="") if runs_outside(path):

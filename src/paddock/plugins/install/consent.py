@@ -95,7 +95,7 @@ def shown_terms(package: ResolvedPackage) -> ConsentTerms:
 
 
 def _dangers(manifest: Manifest, capabilities: Iterable[Capability], verdict: SignatureVerdict) -> tuple[Danger, ...]:
-    return find_dangers(manifest, capabilities, signed=verdict.state is not SignatureState.UNSIGNED)
+    return find_dangers(manifest, capabilities, trusted=verdict.state is SignatureState.VERIFIED)
 
 
 def full_consent(package: ResolvedPackage) -> InstallConsent:

@@ -81,8 +81,15 @@ def install_screen(package: ResolvedPackage, dangers: tuple[Danger, ...]) -> Con
     return ConsentScreen(heading, _facts(package), tuple(sections), f"Install {heading}?", dangers)
 
 
-def grant_screen(row: VersionRow, tenant: str, findings: Sequence[ScanFinding] = ()) -> ConsentScreen:
-    """Build the screen for an installed plugin that is new to a tenant: everything about it."""
+def grant_screen(row: VersionRow, tenant: str, findings: Sequence[ScanFinding] = (), *, trusted: bool) -> ConsentScreen:
+    """Build the screen for an installed plugin that is new to a tenant: everything about it.
+
+    Args:
+        row: The version.
+        tenant: The tenant.
+        findings: Suspicious texts.
+        trusted: Whether a key that is trusted here signed it.
+    """
     manifest = manifest_of(row)
     heading = f"{manifest.display_name} {manifest.version}"
     facts = (
@@ -94,7 +101,7 @@ def grant_screen(row: VersionRow, tenant: str, findings: Sequence[ScanFinding] =
     )
     shown_facts = tuple((label, value) for label, value in facts if value)
     sections = (*suspicious_text_sections(findings), *consent_sections(manifest))
-    dangers = find_dangers(manifest, requested_capabilities(manifest), signed=row.signature_text is not None)
+    dangers = find_dangers(manifest, requested_capabilities(manifest), trusted=trusted)
     return ConsentScreen(heading, shown_facts, sections, f"Enable {heading} for {tenant}?", dangers)
 
 

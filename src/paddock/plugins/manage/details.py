@@ -36,6 +36,7 @@ from paddock.plugins.tool_pinning.normalize import TOOL, DefinitionStatus
 from paddock.plugins.tool_pinning.rows import DefinitionJson, DefinitionRow, definitions_of
 from paddock.plugins.tool_pinning.scan.findings import HintJson
 from paddock.plugins.tool_pinning.tools import PluginTools, ToolJson, read_version_tools
+from paddock.plugins.trust.signature import SignatureState
 from paddock.plugins.trust.trusted_keys import TrustedKeyRow, TrustTier, describe_signer, list_trusted_keys
 from paddock.store.database import Transaction
 
@@ -209,7 +210,7 @@ def load_details(store: PluginStore, name: str) -> PluginDetails:
         verdict.difference,
         tuple(rows.definitions),
         rows.tools,
-        find_dangers(manifest, requested_capabilities(manifest), signed=row.signature_text is not None),
+        find_dangers(manifest, requested_capabilities(manifest), trusted=signature is SignatureState.VERIFIED),
         rows.instructions,
     )
 

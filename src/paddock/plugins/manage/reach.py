@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from paddock.core.ids import PluginName
@@ -11,6 +11,8 @@ from paddock.manifest.rules.dangers import find_dangers
 from paddock.plugins.store.lookup import manifest_of
 from paddock.plugins.store.rows import VersionRow, all_grants, current_versions, granted_capabilities
 from paddock.plugins.store.store import PluginStore
+from paddock.plugins.trust.signing_keys import KeyId
+from paddock.plugins.trust.trusted_keys import is_signed_by, trusted_key_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +32,18 @@ class PluginReach:
 
 def list_reach(store: PluginStore) -> list[PluginReach]:
     """List the reach of every enabled plugin, by name."""
-    versions, grants = store.database.read(lambda tx: (current_versions(tx), all_grants(tx, store.tenant)))
+    versions, grants, keys = store.database.read(
+        lambda tx: (current_versions(tx), all_grants(tx, store.tenant), trusted_key_ids(tx))
+    )
     return [
-        _reach(version, tuple(granted_capabilities(grant)))
+        _reach(version, tuple(granted_capabilities(grant)), keys)
         for name, grant in sorted(grants.items())
         if grant.enabled and (version := versions.get(name)) is not None
     ]
 
 
-def _reach(version: VersionRow, granted: tuple[Capability, ...]) -> PluginReach:
+def _reach(version: VersionRow, granted: tuple[Capability, ...], keys: Container[KeyId]) -> PluginReach:
     if not granted:
         return PluginReach(version.plugin, (), {})
-    dangers = find_dangers(manifest_of(version), granted, signed=version.signature_text is not None)
+    dangers = find_dangers(manifest_of(version), granted, trusted=is_signed_by(version, keys))
     return PluginReach(version.plugin, granted, {str(one.capability): one.reason for one in dangers})

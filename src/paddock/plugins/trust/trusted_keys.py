@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +40,16 @@ def list_trusted_keys(tx: Transaction) -> list[TrustedKeyRow]:
 
 def trusted_keys_by_id(tx: Transaction) -> Mapping[KeyId, TrustedKey]:
     return {row.key_id: TrustedKey(read_public_key(row.public_key), row.label) for row in list_trusted_keys(tx)}
+
+
+def trusted_key_ids(tx: Transaction) -> frozenset[KeyId]:
+    return frozenset(row.key_id for row in list_trusted_keys(tx))
+
+
+def is_signed_by(row: VersionRow, keys: Container[KeyId]) -> bool:
+    """Whether one of these keys signed an installed version."""
+    signature = row.signature
+    return signature is not None and KeyId(signature["key_id"]) in keys
 
 
 def trust_key(store: PluginStore, key: str | Path, label: str) -> TrustedKeyRow:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from paddock.approvals.answer import RememberChoice
+from paddock.console.text.inbox_text import inputs_glance
 from paddock.core.call import CallContext
 from paddock.core.errors import CallerError, Conflict, PaddockError
 from paddock.host.calls.approvals import ApprovalJson
@@ -23,6 +24,7 @@ class AnswerResult:
     """What an answer came to.
 
     Attributes:
+        inputs: The beginning of its inputs, which tells it from others of the same tool.
         approval: The request as it is then; None if it was not answered.
         error: Why it was not answered.
     """
@@ -30,6 +32,7 @@ class AnswerResult:
     item_id: str
     title: str
     answer: str
+    inputs: str = ""
     approval: ApprovalJson | None = None
     error: PaddockError | None = None
 
@@ -75,7 +78,8 @@ async def _answer_one(
     host: Host, context: CallContext, item_id: str, binding: str, item: InboxItem | PaddockError, answer: str
 ) -> AnswerResult:
     if not isinstance(item, InboxItem):
-        return AnswerResult(item_id, item_id, answer, error=item)
+        return await _unanswered(host, context, AnswerResult(item_id, item_id, answer, error=item))
+    inputs = inputs_glance(item.inputs)
     try:
         _require_choice(item, binding, answer)
         through, by = impersonating_operator(context), context.principal
@@ -84,8 +88,18 @@ async def _answer_one(
         else:
             approval = await host.approvals.approve(item.id, by, through=through, remember=_SCOPES[answer])
     except PaddockError as error:
-        return AnswerResult(item.id, item.title, answer, error=error)
-    return AnswerResult(item.id, item.title, answer, approval)
+        return AnswerResult(item.id, item.title, answer, inputs, error=error)
+    return AnswerResult(item.id, item.title, answer, inputs, approval)
+
+
+async def _unanswered(host: Host, context: CallContext, result: AnswerResult) -> AnswerResult:
+    """Return a result with the words for a request that is in the inbox no more, as far as this reader may see it."""
+    try:
+        preview = (await host.approvals.find(context.tenant, result.item_id, to=context.principal))["preview"]
+    except PaddockError:
+        return result
+    title = f"{preview['plugin']} · {preview['callable']}"
+    return replace(result, title=title, inputs=inputs_glance(preview.get("params")))
 
 
 def _require_choice(item: InboxItem, binding: str, answer: str) -> None:

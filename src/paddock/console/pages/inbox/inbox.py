@@ -16,7 +16,7 @@ from paddock.console.forms.request_form import read_form
 from paddock.console.live_fragments import LiveFragments
 from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.console.pages.inbox.answer import AnswerResult, answer_items, answer_message
-from paddock.console.pages.inbox.outcome import OutcomeView, outcome_of
+from paddock.console.pages.inbox.outcome import OutcomeView, find_call, outcome_of
 from paddock.console.templates import KEY_LABELS, HtmlFragment, render_fragment
 from paddock.console.tenant_changes import TenantChanges
 from paddock.console.text.inbox_text import (
@@ -41,6 +41,7 @@ from paddock.web.sse import event_stream
 PAGE_ITEMS: Final = 50
 _WITH_OTHERS_ITEMS: Final = 20
 _MIN_UPDATE_INTERVAL_S: Final = 0.5  # between two lists of one page, however much happens
+_MAX_OUTCOME_WAIT_S: Final = 0.5  # for the calls of requests that were answered together
 _REFRESH_S: Final = 30.0  # without a recorded change: a full disk, an expired request
 
 
@@ -135,6 +136,7 @@ class InboxPages:
         context = await call_context(self._host, request)
         values = await self._list_values(InboxReader.of(request, context))
         values |= {"results": results, "outcome": await self._last_outcome(request, context)}
+        values["outcomes"] = await self._outcomes(results, context)
         return render_page(request, "inbox.html", values, status)
 
     async def stream(self, request: Request) -> Response:
@@ -195,6 +197,17 @@ class InboxPages:
             "unavailable": [(KIND_TEXTS[one], error) for one, error in sorted(page.unavailable.items())],
             KEY_LABELS: labels,
         }
+
+    async def _outcomes(self, results: Sequence[AnswerResult], context: CallContext) -> dict[str, OutcomeView]:
+        """Return the outcome of each answered request by its item; calls that end at once are waited for."""
+        approvals = {result.item_id: result.approval for result in results if result.approval is not None}
+        calls = [find_call(self._host, one["call_id"], context) for one in approvals.values()]
+        waits = [asyncio.ensure_future(call.wait_ended()) for call in calls if call is not None]
+        if waits:
+            _, unfinished = await asyncio.wait(waits, timeout=_MAX_OUTCOME_WAIT_S)
+            for wait in unfinished:
+                wait.cancel()
+        return {item_id: outcome_of(self._host, one, context) for item_id, one in approvals.items()}
 
     async def _last_outcome(self, request: Request, context: CallContext) -> OutcomeView | None:
         """Return the outcome of the request that was answered last."""

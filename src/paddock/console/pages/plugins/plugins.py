@@ -138,6 +138,10 @@ class PluginPages:
         if runtime.get("reason"):
             stored = await self._host.plugins.logs.read_last(name, tenant=context.tenant, lines=_LOG_TAIL_LINES)
             values["lines"] = [parse_log_line(item) for item in stored]
+        shared = await self._host.secrets.usage.list_shared(context.tenant)
+        values["secrets"] = [
+            (one.name, usage) for one in shared for usage in one.missing if usage.plugin == plugin["name"]
+        ]
         values["definitions"] = []
         if any(item["standing"] not in _REVIEWED_STATES for item in plugin["definitions"]):
             definitions = await self._host.plugins.definitions.list_definitions(name, context.tenant)
