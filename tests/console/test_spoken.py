@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paddock.console.text.principal_text import multiline_params, principal_name, requester_name
+from paddock.principals.caller_text import caller_text
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,17 @@ def test_a_letter_is_shown_as_a_letter_and_a_word_stays_in_its_place() -> None:
         ("body", "Dear Bob,\n\noats.")
     ]
     assert multiline_params(["a\nb"]) == []
+
+
+@pytest.mark.parametrize(
+    ("principal", "owner", "label", "expected"),
+    [
+        ("user:ann", None, "", "ann"),
+        ("key:1", "user:robin", "assistant", "robin’s assistant"),
+        ("key:1", "user:robin", "Robin's assistant", "Robin's assistant"),
+        ("key:1", "user:rob", "Robin's assistant", "rob’s Robin's assistant"),  # it names somebody else
+        ("key:1", "user:robin", "", "robin’s key 1"),
+    ],
+)
+def test_a_key_is_named_once_by_its_owner(principal: str, owner: str | None, label: str, expected: str) -> None:
+    assert caller_text(principal, owner, {"key:1": label} if label else {}) == expected
