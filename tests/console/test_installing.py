@@ -95,6 +95,7 @@ def test_a_newcomer_installs_a_plugin_after_reading_what_it_may_do(page: Page, s
     for width in SIZES:
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+    expect(page.get_by_role("button", name="Install with 2 dangerous permissions")).to_be_in_viewport()  # on a phone
     boxes.first.check()
     agree = page.get_by_role("button", name="Install with 2 dangerous permissions")
     page.locator("form.decision").evaluate("form => form.noValidate = true")
