@@ -20,7 +20,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 HASHED = ("at", "call", "facts", "id", "plugin", "request", "seq", "tenant", "type")
-BEGINNING = "0" * 64
+BEGINNING, PERSONAL = "0" * 64, b"paddock.ledger.personal.v1\0"
 
 
 def canonical(value):  # RFC 8785
@@ -63,7 +63,7 @@ def wrong_with(row, tenant, seq, prev):
         return "has no facts"
     if personal is None:
         return "was half erased" if row["salt"] or row.get("principal") else ""
-    committed = sha(b"paddock.ledger.personal.v1\0", bytes.fromhex(row["salt"] or "") + canonical(personal).encode())
+    committed = sha(PERSONAL, bytes.fromhex(row["salt"] or "") + canonical(personal).encode())
     who = personal.get("principal")
     if (committed.hex(), row.get("principal", who)) != (row["commitment"], who):  # an export has no such column
         return "says something else of a person than was recorded"
@@ -142,11 +142,27 @@ def from_export(path):
     return rows, points, head and (head["seq"], head["hash"])
 
 
+def filled(template, row):  # the gaps of a template are control characters, which JSON has not
+    for gap, name in (("\x02", "request"), ("\x03", "call")):
+        template = template.replace(gap, canonical(row[name]))
+    pieces, values = template.split("\x01"), row["facts"].split("\x01") if row["facts"] else []
+    if len(pieces) != len(values) + 1:
+        return "does not fit its template"
+    return "".join(piece + value for piece, value in zip(pieces, [*values, ""], strict=True))
+
+
 def from_database(path, tenant):
     database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     database.row_factory, database.text_factory = sqlite3.Row, lambda text: text.decode(errors="replace")
-    rows = []
-    for row in map(dict, database.execute("SELECT * FROM ledger WHERE tenant = ? ORDER BY seq", (tenant,))):
+    chain, rows = database.execute("SELECT chain FROM ledger_chains WHERE tenant = ?", (tenant,)).fetchone() or (0,), []
+    kinds = dict(map(tuple, database.execute("SELECT kind, type FROM ledger_kinds WHERE chain = ?", chain)))
+    shared = dict(map(tuple, database.execute("SELECT template, facts FROM ledger_templates WHERE chain = ?", chain)))
+    for row in map(dict, database.execute("SELECT * FROM ledger WHERE chain = ? ORDER BY seq", chain)):
+        row |= {"tenant": tenant, "type": kinds.get(row["kind"])}
+        if row["template"] is not None:
+            row["facts"] = filled(shared.get(row["template"], ""), row)
+        if row["personal"] and not row["commitment"]:  # only that of an erased row is stored
+            row["commitment"] = sha(PERSONAL, (row["salt"] or b"") + row["personal"].encode())
         row |= {name: row[name] and loaded(row[name], exact=True) for name in ("facts", "personal")}
         rows.append(row | {name: row[name] and row[name].hex() for name in ("salt", "commitment", "hash")})
     head = database.execute("SELECT seq, lower(hex(hash)) FROM ledger_heads WHERE tenant = ?", (tenant,)).fetchone()

@@ -61,7 +61,7 @@ async def test_one_entry_or_all_of_a_call_is_shown_whole(paddock: Paddock, told:
 
 async def test_an_entry_that_somebody_changed_is_not_shown_as_if_nothing_were(paddock: Paddock, told: Chain) -> None:
     assert paddock.quickly("ledger", "show", "call_3", "--json").json["altered"] == []
-    told.change("UPDATE ledger SET facts = replace(facts, 'notes', 'other') WHERE call = 'call_3'")
+    told.change("UPDATE ledger SET plugin = 'other' WHERE call = 'call_3'")
 
     shown = paddock.quickly("ledger", "show", "call_3", "--json")
     assert shown.json["altered"] == [shown.json["entries"][0]["id"]]
@@ -75,8 +75,10 @@ async def test_an_entry_that_somebody_changed_is_not_shown_as_if_nothing_were(pa
 async def test_a_row_forged_before_the_first_fails_verification_and_is_not_shown(paddock: Paddock, told: Chain) -> None:
     told.change_as_owner(
         "DROP TRIGGER IF EXISTS ledger_inserts_from_row_1",
-        "INSERT INTO ledger (tenant, seq, id, at, type, call, facts, hash) SELECT tenant, 0, 'evt_0', at, "
-        "'plugin.granted', 'call_x', '{}', hash FROM ledger WHERE seq = 1",
+        "INSERT INTO ledger_kinds (chain, kind, type, facts) SELECT chain, 99, 'plugin.granted', '{}' "
+        "FROM ledger_chains",
+        "INSERT INTO ledger (chain, seq, id, at, kind, call, facts, hash) SELECT chain, 0, 'evt_0', at, "
+        "99, 'call_x', '{}', hash FROM ledger WHERE seq = 1",
     )
 
     for words in ((), ("--anchor", told.checkpoints)):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.commands import Paddock
+from fixtures.ledger_rows import all_rows
 from paddock.core.call import Principal
 from paddock.core.clock import SystemClock
 from paddock.core.errors import Denied
@@ -23,12 +24,8 @@ def known(paddock: Paddock, token: str) -> Principal:
 def told(paddock: Paddock, kind: str, tenant: str = "default") -> list[str]:
     """The record of one kind of event, as text."""
     with open_direct(paddock.home / "data" / "paddock.db") as database:
-        rows = database.read(
-            lambda tx: tx.all(
-                "SELECT facts, personal FROM ledger WHERE type = ? AND tenant = ? ORDER BY seq", (kind, tenant)
-            )
-        )
-    return [f"{row['facts']} {row['personal']}" for row in rows]
+        rows = database.read(lambda tx: all_rows(tx, tenant))
+    return [f"{row.facts} {row.personal}" for row in rows if row.type == kind]
 
 
 def test_people_of_a_tenant_are_added_listed_changed_and_removed(paddock: Paddock) -> None:

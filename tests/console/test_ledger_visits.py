@@ -17,6 +17,7 @@ from fixtures.accessibility import violations
 from fixtures.butler import butler
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, LocalConnection, daemon, eventually
+from fixtures.ledger_rows import of_tenant
 from fixtures.parrot import parrot
 from fixtures.visitors import holds, needs_a_browser, visiting
 
@@ -151,8 +152,8 @@ def test_a_chain_that_somebody_changed_is_found_and_only_its_own_tenant_is_told(
 
     assert "Nothing was changed" in verdict("acme")
     with sqlite3.connect(served.paddock.home / "data" / "paddock.db", isolation_level=None) as raw:
-        raw.execute("UPDATE ledger SET facts = replace(facts, '{', '{\"a\":1,') WHERE tenant = 'acme' AND seq = 1")
-        (entry,) = raw.execute("SELECT id FROM ledger WHERE tenant = 'acme' AND seq = 1").fetchone()
+        raw.execute(f"UPDATE ledger SET plugin = 'other' WHERE {of_tenant('acme')} AND seq = 1")
+        (entry,) = raw.execute(f"SELECT id FROM ledger WHERE {of_tenant('acme')} AND seq = 1").fetchone()
     raw.close()
 
     told = verdict("acme")

@@ -89,7 +89,7 @@ async def test_what_is_told_of_calls_that_are_alike_is_what_their_events_say(
                 "evt_1", EntryDraft(course.ended_event(), "default", at, "call_1", request_id), NoChance()
             )
 
-            assert quickly == as_event
+            assert quickly._replace(stored=None) == as_event._replace(stored=None)
 
 
 class NoChance:

@@ -9,14 +9,15 @@ from typing import Any, cast
 
 import pytest
 
+from fixtures.ledger_rows import insert_row
 from paddock.core.clock import Clock, format_utc
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.calls import last_day
 from paddock.host.calls.last_day import LastDayReader
 from paddock.host.ledger.reader import LedgerReader
+from paddock.ledger.entry_hash import SealedEntry
 from paddock.store.database import Database, Transaction, open_database
 
-COLUMNS = "(tenant, seq, id, at, type, facts, hash)"
 NOON = datetime(2030, 1, 31, 12, 30, tzinfo=UTC)
 
 
@@ -43,8 +44,9 @@ class Counted:
         def write(tx: Transaction) -> None:
             for number, status in enumerate(statuses, first):
                 facts = f'{{"status":"{status}","duration_ms":{duration_ms}}}'
-                values: tuple[Any, ...] = (DEFAULT_TENANT, number, f"evt_{number}", format_utc(at), facts, b"")
-                tx.execute(f"INSERT INTO ledger {COLUMNS} VALUES (?, ?, ?, ?, 'call.ended', ?, ?)", values)
+                unknown: dict[str, Any] = dict.fromkeys(SealedEntry._fields)
+                given = {"tenant": DEFAULT_TENANT, "seq": number, "id": f"evt_{number}", "at": format_utc(at)}
+                insert_row(tx, SealedEntry(**(unknown | given | {"type": "call.ended", "facts": facts, "hash": b""})))
 
         await self.database.write(write)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from fixtures.ledger_rows import insert_row
 from paddock.console.pages.plugins.charts import (
     CHART_HEIGHT_UNITS,
     CHART_WIDTH_UNITS,
@@ -14,6 +15,7 @@ from paddock.console.pages.plugins.charts import (
     size_text,
 )
 from paddock.host.plugins.activity import summarize_calls
+from paddock.ledger.entry_hash import SealedEntry
 from paddock.ledger.read.entries import EndedCall, EndedCalls, list_ended_calls
 from paddock.store.database import open_database
 
@@ -89,16 +91,15 @@ def test_times_and_sizes_are_told_as_people_say_them() -> None:
 
 async def test_looking_stops_after_so_many_entries_whatever_they_are(tmp_path: Path) -> None:
     facts = '{"duration_ms":5.0,"status":"succeeded","success":true}'
-    row = "INSERT INTO ledger (tenant, seq, id, at, type, plugin, facts, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
     async with open_database(tmp_path / "store.db") as database:
         for number in range(1, 21):
             at = (NOW + timedelta(seconds=number)).isoformat()
             kind = "call.ended" if number % 2 else "plugin.notification"
-            await database.write(
-                lambda tx, n=number, at=at, kind=kind: tx.execute(
-                    row, ("default", n, f"e{n}", at, kind, "other" if n > 16 else "p", facts, b"")
-                )
+            plugin = "other" if number > 16 else "p"
+            row = SealedEntry(
+                "default", number, f"e{number}", at, kind, plugin, None, None, None, facts, None, None, None, b""
             )
+            await database.write(lambda tx, row=row: insert_row(tx, row))
 
         found = await database.read(lambda tx: list_ended_calls(tx, "default", "p", max_scanned=6))
         everything = await database.read(lambda tx: list_ended_calls(tx, "default", "p"))

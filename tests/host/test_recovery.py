@@ -14,6 +14,7 @@ import pytest
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
+from fixtures.ledger_rows import all_rows
 from fixtures.packages import native, write_file
 from paddock.approvals.consume import EXPIRE_JOB
 from paddock.core.clock import SystemClock, SystemRandom
@@ -21,6 +22,7 @@ from paddock.core.ids import CallId, Tenant
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.records import RECOVER_JOB, EffectKey
 from paddock.ledger.chain.checkpoint import checkpoint_file
+from paddock.ledger.read.entries import list_tenants
 from paddock.queue import leases
 from paddock.queue.node import load_or_create_node_id
 from paddock.store.database import Transaction, open_direct
@@ -84,16 +86,16 @@ def state(paddock: Paddock) -> dict[str, Any]:
     """All that recovery is about, but for which run of the host did it when."""
 
     def unit(tx: Transaction) -> dict[str, Any]:
-        entries = tx.all(
-            "SELECT type, call FROM ledger WHERE type IN ('effect.in_doubt', 'effect.resolved', 'approval.ended')"
-        )
+        types = ("effect.in_doubt", "effect.resolved", "approval.ended")
         return {
             "effects": tx.all("SELECT key, call, state, fence, error FROM effects WHERE plugin = 'gone' ORDER BY key"),
             "approvals": tx.all("SELECT id, state, ended_why FROM approvals ORDER BY id"),
             "queue": tx.all(
                 "SELECT kind, key FROM queue WHERE kind IN (?, ?) ORDER BY kind, key", (RECOVER_JOB, EXPIRE_JOB)
             ),
-            "told": Counter((entry["type"], entry["call"]) for entry in entries),
+            "told": Counter(
+                (row.type, row.call) for tenant in list_tenants(tx) for row in all_rows(tx, tenant) if row.type in types
+            ),
             "leases": leases.read_heartbeats(tx),
         }
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.ledger.chains import RANDOM, called, drafts
 
+from fixtures.ledger_rows import of_tenant
 from paddock.core.clock import SystemClock
 from paddock.core.ids import Tenant
 from paddock.core.tasks import scoped_tasks
@@ -68,7 +69,7 @@ async def test_a_row_that_somebody_changed_is_named_and_only_in_its_own_chain(fi
     copy = tmp_path / "db"
     with sqlite3.connect(file) as whole, sqlite3.connect(copy) as forged:
         whole.backup(forged)
-        forged.execute("UPDATE ledger SET facts = '{}' WHERE tenant = 'acme' AND seq = 2")
+        forged.execute(f"UPDATE ledger SET facts = '{{}}' WHERE {of_tenant('acme')} AND seq = 2")
     forged.close()
     async with scoped_tasks() as tasks:
         verifying = VerificationService(partial(open_direct, copy), tmp_path, OnDisk(), tasks, SystemClock())

@@ -10,10 +10,11 @@ import pytest
 from tests.ledger.chains import Chain, new_chain
 
 from fixtures.ledger_entries import list_recent
+from fixtures.ledger_rows import insert_row
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, HostError, PaddockError
 from paddock.ledger.chain.startup_check import verify_since_checkpoint
-from paddock.ledger.entry_hash import COLUMNS, SealedEntry, commit_personal, entry_hash
+from paddock.ledger.entry_hash import SealedEntry, commit_personal, entry_hash
 from paddock.ledger.read.entries import (
     EntryFilter,
     call_history,
@@ -23,6 +24,7 @@ from paddock.ledger.read.entries import (
     list_names,
     list_types,
 )
+from paddock.ledger.write.chain_dictionary import ChainDictionary
 from paddock.store.database import Transaction, open_database, open_direct
 
 SALT = bytes(16)
@@ -71,7 +73,7 @@ def put(chain: Chain, tenant: str = "default", **told: Any) -> None:
             told.get("facts", "{}"), personal, SALT if personal else None, commitment, b"",
         )  # fmt: skip
         row = row._replace(hash=entry_hash(head["hash"], tenant, row.seq, row, row.facts.encode()))
-        tx.execute(f"INSERT INTO ledger ({COLUMNS}) VALUES ({', '.join('?' * len(row))})", tuple(row))
+        insert_row(tx, row)
         tx.execute("UPDATE ledger_heads SET seq = ?, hash = ? WHERE tenant = ?", (row.seq, row.hash, tenant))
 
     with open_direct(chain.address) as database:
@@ -104,6 +106,46 @@ async def test_a_forged_row_is_named_by_both_verifiers_and_shown_to_whoever_look
             database.write(lambda tx: tx.execute("DELETE FROM ledger WHERE seq = 31"))
             database.write(lambda tx: tx.execute("UPDATE ledger_heads SET seq = 30, hash = ?", (before["hash"],)))
     assert (chain.code(), chain.example()) == (0, 0)
+
+
+FORGED_FROM_TEMPLATES = {
+    "a number written otherwise": ("x", "{}", '{"a":\x01}', "1.0", '{"a":1.0}'),
+    "a space in a value": ("x", "{}", '{"a":\x01}', "[1, 2]", '{"a":[1, 2]}'),
+    "a space in the template": ("x", "{}", '{"a": \x01}', "1", '{"a": 1}'),
+    "names out of order": ("x", "{}", '{"b":1,"a":\x01}', "1", '{"b":1,"a":1}'),
+    "a minus before nothing": ("x", "{}", '{"a":\x01}', "-0", '{"a":-0}'),
+    "listed as what it is not": ("approval.ended", '{"state":"expired"}', '{"a":\x01}', "1", '{"a":1}'),
+    "an erasing of itself": (ERASED, "{}", '{"entries":1,"rows":\x01}', "[[31,31]]", '{"entries":1,"rows":[[31,31]]}'),
+}
+
+
+async def test_a_forged_row_that_comes_from_a_template_is_named_like_any_other(
+    database_address: str, tmp_path: Path
+) -> None:
+    chain = await new_chain(database_address, tmp_path / "state")
+    with open_direct(chain.address) as database:
+        (before,) = database.read(lambda tx: tx.all("SELECT seq, hash FROM ledger_heads"))
+    for name, (kind, listed, template, values, facts) in FORGED_FROM_TEMPLATES.items():
+        put(chain, type=kind, facts=facts)
+
+        def split(
+            tx: Transaction, kind: str = kind, listed: str = listed, template: str = template, values: str = values
+        ) -> None:
+            number = ChainDictionary(tx, 1).kind(kind, listed)
+            tx.execute("INSERT INTO ledger_templates VALUES (1, 77, ?, ?)", (b"", template))
+            tx.execute("UPDATE ledger SET kind = ?, template = 77, facts = ? WHERE seq = 31", (number, values))
+
+        with open_direct(chain.address) as database:
+            database.write(split)
+        finding = chain.verify()
+        assert (finding.verdict, finding.seq, finding.id) == ("tampered", 31, "evt_x"), name
+        chain.change(
+            "DELETE FROM ledger WHERE seq = 31",
+            "DELETE FROM ledger_templates WHERE template = 77",
+        )
+        with open_direct(chain.address) as database:
+            database.write(lambda tx: tx.execute("UPDATE ledger_heads SET seq = 30, hash = ?", (before["hash"],)))
+    assert chain.code() == 0
 
 
 async def test_a_person_is_erased_beside_a_forged_row(sqlite_address: str, tmp_path: Path) -> None:
@@ -144,8 +186,8 @@ UNCHECKED = {
 
 def row_before_first(seq: int) -> str:
     return (
-        "INSERT INTO ledger (tenant, seq, id, at, type, plugin, call, principal, facts, hash) SELECT "
-        f"tenant, {seq}, 'evt_{seq}', at, 'forged.{-seq}', 'aaa', 'call_x', 'aaa', facts, hash FROM ledger "
+        "INSERT INTO ledger (chain, seq, id, at, kind, plugin, call, principal, facts, hash) SELECT "
+        f"chain, {seq}, 'evt_{seq}', at, kind, 'aaa', 'call_x', 'aaa', facts, hash FROM ledger "
         "WHERE seq = 7"
     )
 

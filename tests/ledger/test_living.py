@@ -14,6 +14,7 @@ import pytest
 from tests.ledger.chains import Chain, called
 
 from fixtures.ledger_entries import list_recent
+from fixtures.ledger_rows import of_tenant
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import Tenant
 from paddock.ledger.chain.checkpoint import checkpoint_file
@@ -175,7 +176,7 @@ async def test_tenants_have_chains_of_their_own(database_address: str, tmp_path:
     with open_direct(database_address) as direct:
         assert direct.read(list_tenants) == sorted(names)
         assert {entry.tenant for entry in direct.read(lambda tx: list_recent(tx, tenant="../b"))} == {"../b"}
-    chain.change("UPDATE ledger SET at = 'x' WHERE tenant = '../b' AND seq = 3")
+    chain.change(f"UPDATE ledger SET at = 'x' WHERE {of_tenant('../b')} AND seq = 3")
     assert [chain.verify(name).verdict for name in names] == ["sound", "tampered", "sound", "sound"]
 
 
@@ -261,8 +262,9 @@ async def test_a_chain_that_is_broken_keeps_no_other_from_its_checkpoints(
 
     add()
     await chain.checkpoint()
-    chain.change("UPDATE ledger SET hash = (SELECT hash FROM ledger WHERE tenant = 'default' AND seq = 1) "
-                 "WHERE tenant IN ('acme', 'corp') AND seq = 2")  # fmt: skip
+    for name in ("acme", "corp"):
+        first = f"(SELECT hash FROM ledger WHERE {of_tenant()} AND seq = 1)"
+        chain.change(f"UPDATE ledger SET hash = {first} WHERE {of_tenant(name)} AND seq = 2")
     async with open_database(database_address, role="command") as database:
         checkpointer = Checkpointer(database, SystemClock(), tmp_path)
         for _ in range(3):

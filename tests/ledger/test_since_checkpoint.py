@@ -162,7 +162,7 @@ async def test_calls_of_whose_chain_is_broken_are_refused_and_it_gets_no_checkpo
     async with office.open() as host:
         await host.call("mail.note", {})
     checkpoint_file(office.home / "state", "default").unlink()
-    change = "UPDATE ledger SET plugin = {} WHERE type = 'call.ended'"
+    change = "UPDATE ledger SET plugin = {} WHERE kind IN (SELECT kind FROM ledger_kinds WHERE type = 'call.ended')"
     with open_direct(file) as database:
         database.write(lambda tx: tx.execute(change.format("'other'")))
 

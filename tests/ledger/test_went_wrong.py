@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from tests.ledger.chains import RANDOM, drafts
 
 from paddock.core.events.approvals import ApprovalAnswered, ApprovalEnded
@@ -13,8 +14,8 @@ from paddock.core.events.calls import CallEnded
 from paddock.core.events.event import Event, field_names
 from paddock.core.events.index import EVENT_TYPES
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginSpawned
-from paddock.ledger.read.entries import EntryFilter, find_entries, list_entries
-from paddock.ledger.read.failures import CONDITIONAL_FAILURES, FAILURE_TYPES, failure_queries, is_failure
+from paddock.ledger.read.entries import EntryFilter, list_entries
+from paddock.ledger.read.failures import CONDITIONAL_FAILURES, FAILURE_TYPES, is_failure
 from paddock.ledger.write.append import append_entries
 from paddock.store.database import Transaction, open_direct
 
@@ -58,35 +59,51 @@ def test_what_went_wrong_is_found_across_all_types_newest_first(database_address
         assert [entry.seq for entry in marked] == WRONG  # what is marked is what is found
 
 
-def test_failed_calls_are_found_by_an_index_of_their_own_however_they_are_narrowed(tmp_path: Path) -> None:
-    with open_direct(tmp_path / "db") as database:
-        database.write(lambda tx: append_entries(tx, drafts(EVENTS), RANDOM))
-    more = dict(failure_queries())["call.ended"]
-    with sqlite3.connect(tmp_path / "db") as raw:
-        for narrowed in ("", " AND plugin || '' = 'notes'", " AND seq < 9", " AND at < '2999'"):
-            query = f"SELECT * FROM ledger WHERE tenant = 'default' AND type = 'call.ended' AND {more}{narrowed}"
-            plan = raw.execute(f"EXPLAIN QUERY PLAN {query} ORDER BY seq DESC LIMIT 50").fetchall()
-            assert "ledger_of_failed_calls" in plan[0][3], narrowed
-            assert len(plan) == 1, "nothing is sorted"
-
-
 def test_every_type_that_went_wrong_is_one_that_there_is() -> None:
     assert (FAILURE_TYPES | set(CONDITIONAL_FAILURES)) <= set(EVENT_TYPES)
 
 
-def test_the_entries_of_a_call_are_found_by_their_index_and_not_by_a_walk_through_the_chain(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "index"),
+    [
+        (EntryFilter(call="call_1"), "ledger_by_call"),
+        (EntryFilter(request="req_1"), "ledger_by_request"),
+        (EntryFilter(plugin="notes"), "ledger_by_plugin"),
+        (EntryFilter(principal="bob"), "ledger_by_principal"),
+        (EntryFilter(type="call.ended"), "ledger_by_kind"),
+        (EntryFilter(wrong=True), "ledger_by_kind"),
+        (EntryFilter(outcome="failed"), "ledger_by_kind"),
+        (EntryFilter(plugin="notes", wrong=True), "ledger_by_"),
+        (EntryFilter(), "sqlite_autoindex_ledger_2"),
+        (EntryFilter(since="2020", until="2999"), "sqlite_autoindex_ledger_2"),
+    ],
+)
+def test_every_filter_finds_rows_by_an_index_in_their_order_and_walks_through_nothing(
+    tmp_path: Path, wanted: EntryFilter, index: str
+) -> None:
     asked: list[tuple[str, tuple[Any, ...]]] = []
 
     class Listens:
-        def all(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
-            asked.append((sql, values))
-            return []
+        def __init__(self, tx: Transaction) -> None:
+            self.one = tx.one
+            self.tx = tx
+
+        def all(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+            asked.append((sql, tuple(values)))
+            return self.tx.all(sql, values)
+
+        def tuples(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+            asked.append((sql, tuple(values)))
+            return self.tx.tuples(sql, values)
 
     with open_direct(tmp_path / "db") as database:
         database.write(lambda tx: append_entries(tx, drafts(EVENTS), RANDOM))
-    find_entries(cast("Transaction", Listens()), "call_1")
+        database.read(lambda tx: list_entries(cast("Transaction", Listens(tx)), entry_filter=wanted))
+    asked = [(sql, values) for sql, values in asked if " FROM ledger WHERE" in sql and "seq IN (?" not in sql]
+    assert asked
     with sqlite3.connect(tmp_path / "db") as raw:
-        plans = [row[3] for sql, values in asked for row in raw.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
-
-    assert any("ledger_by_call" in plan for plan in plans)
-    assert not any("tenant=? AND seq>?" in plan for plan in plans)
+        for sql, values in asked:
+            plan = [row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+            assert any(index in step for step in plan), (sql, plan)
+            assert not any(step.startswith("SCAN") for step in plan), (sql, plan)
+            assert wanted.call or wanted.request or len(plan) == 1, ("nothing is sorted", sql, plan)

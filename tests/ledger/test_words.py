@@ -43,6 +43,7 @@ def entry(kind: str, **known: Any) -> LedgerEntry:
 def _row(row: Any) -> SealedEntry:
     told = row._asdict()
     told["facts"], told["personal"] = row.facts.decode(), row.personal and row.personal.decode()
+    del told["stored"]
     return SealedEntry(tenant="default", seq=1, hash=b"", **told)
 
 

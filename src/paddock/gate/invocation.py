@@ -23,6 +23,7 @@ from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.nondeterminism import find_undisclosed
 from paddock.gate.reported_metadata import NO_METADATA, ReportedMetadata, read_artifacts, read_metadata
 from paddock.ledger.entry import PreEncoded, SplitEvent
+from paddock.ledger.stored_row import GAP, REQUEST_GAP
 from paddock.manifest.model import PluginKind
 from paddock.policy.decision import Decision
 from paddock.runtime.calls import AskCaller, DeliveryStatus, OnEvent
@@ -171,7 +172,7 @@ class Invocation:
             return None
         template = target.start_template
         if template is None or template.decision is not decision:
-            template = EntryTemplate.from_facts(decision, self._start_facts(), ("request_id",))
+            template = EntryTemplate.from_facts(decision, self._start_facts(), {"request_id": REQUEST_GAP})
             target.start_template = template
         return template.render_start(self.context.request, target.key.plugin)
 
@@ -275,7 +276,9 @@ class Invocation:
             return None
         template = target.end_template
         if template is None or template.decision is not decision:
-            template = EntryTemplate.from_facts(decision, self._facts(), ("duration_ms", "request_id"))
+            template = EntryTemplate.from_facts(
+                decision, self._facts(), {"duration_ms": GAP, "request_id": REQUEST_GAP}
+            )
             target.end_template = template
         return template.render_end(self.duration_ms, self.context.request, target.key.plugin)
 

@@ -22,6 +22,7 @@ from paddock.core.events.event import Event, field_names, to_json_value
 from paddock.core.events.system import EntryUndescribed
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.ledger.entry_hash import SALT_BYTES, SealedEntry, commit_personal
+from paddock.ledger.stored_row import SplitFacts, fill_template, listed_facts, select_listed, split_facts
 
 PRINCIPAL_FIELD = "principal"
 
@@ -60,9 +61,10 @@ FACT_FIELDS = frozenset(
 
 
 class PreEncoded(NamedTuple):
-    """Facts that are already canonical JSON. Their call and request ids are in the draft."""
+    """Facts that are already canonical JSON, split as in `stored_row.py`. Call and request ids are in the draft."""
 
-    text: bytes
+    template: bytes
+    values: bytes
     plugin: str
 
 
@@ -107,6 +109,9 @@ class PreparedEntry(NamedTuple):
     personal: bytes | None
     salt: bytes | None
     commitment: bytes | None
+    listed: str
+    """The facts by which it is listed."""
+    stored: SplitFacts
 
 
 class LedgerEntryJson(TypedDict):
@@ -189,13 +194,32 @@ def prepare_entry(entry_id: str, draft: EntryDraft, random: Random) -> PreparedE
         personal_bytes, salt = _encode_fields(personal, plan.unsure_personal), random.bytes(SALT_BYTES)
         commitment = commit_personal(salt, personal_bytes)
     if isinstance(facts, PreEncoded):
-        fact_bytes, plugin, call, request = facts.text, facts.plugin, draft.call, draft.request
+        plugin, call, request = facts.plugin, draft.call, draft.request
+        stored = SplitFacts(facts.template, facts.values)
+        fact_bytes = fill_template(facts.template, facts.values, call, request)
     else:
-        fact_bytes, plugin = _encode_fields(facts, plan.unsure_facts), facts.get(plan.plugin) if plan.plugin else None
+        plugin = facts.get(plan.plugin) if plan.plugin else None
         call, request = draft.call or facts.get("call_id"), draft.request or facts.get("request_id")
-    at = format_utc(draft.at)
+        fact_bytes, plain = _encode_facts(facts, plan.unsure_facts)
+        stored = split_facts(facts, fact_bytes, call, request) if plain else SplitFacts(None, fact_bytes)
+    if stored.template is not None:
+        listed = listed_facts(kind.type, stored.template)
+    else:
+        listed = select_listed(kind.type, facts)
     return PreparedEntry(
-        entry_id, at, kind.type, plugin, call, request, principal, fact_bytes, personal_bytes, salt, commitment
+        entry_id,
+        format_utc(draft.at),
+        kind.type,
+        plugin,
+        call,
+        request,
+        principal,
+        fact_bytes,
+        personal_bytes,
+        salt,
+        commitment,
+        listed,
+        stored,
     )
 
 
@@ -233,7 +257,13 @@ def sanitize_entry(entry: PreparedEntry) -> PreparedEntry:
         personal = canonical_bytes({**orjson.loads(personal), PRINCIPAL_FIELD: principal})
         commitment = commit_personal(entry.salt, personal)
     return entry._replace(
-        plugin=plugin, call=call, request=request, principal=principal, personal=personal, commitment=commitment
+        plugin=plugin,
+        call=call,
+        request=request,
+        principal=principal,
+        personal=personal,
+        commitment=commitment,
+        stored=SplitFacts(None, entry.facts),  # its gaps may stand for ids that are now others
     )
 
 
@@ -311,12 +341,17 @@ def _split_plan(kind: type[Event]) -> _SplitPlan:
 
 def _encode_fields(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
     """Encode fields as canonical JSON. Values without such a form become text, so plugins cannot stop the ledger."""
+    return _encode_facts(fields, unsure)[0]
+
+
+def _encode_facts(fields: dict[str, Any], unsure: Iterable[str]) -> tuple[bytes, bool]:
+    """Encode fields as `_encode_fields` does, and tell whether orjson encodes each of them canonically."""
     for name in unsure:
         if name in fields and not _is_plain_json(fields[name]):
             break
     else:
         try:
-            return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+            return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS), True
         except TypeError:
             pass  # a lone surrogate
     try:
@@ -324,9 +359,9 @@ def _encode_fields(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
     except (TypeError, RecursionError):  # a set of unorderable values; nested too deeply
         value = fields
     try:
-        return canonical_bytes(value)
+        return canonical_bytes(value), False
     except CallerError:
-        return canonical_bytes(_sanitize_value(value, MAX_DEPTH // 2))
+        return canonical_bytes(_sanitize_value(value, MAX_DEPTH // 2)), False
 
 
 def _is_plain_json(value: Any, depth: int = 3) -> bool:

@@ -24,7 +24,7 @@ _PERSONAL_DOMAIN = sha256(b"paddock.ledger.personal.v1\0")
 
 
 class SealedEntry(NamedTuple):
-    """A ledger row as stored in the table. Facts and personal are canonical JSON."""
+    """A ledger entry with everything that is hashed. Facts and personal are canonical JSON."""
 
     tenant: str
     seq: int
@@ -40,14 +40,17 @@ class SealedEntry(NamedTuple):
     salt: bytes | None
     commitment: bytes | None
     hash: bytes
+    listed: str | None = None
+    """The facts by which the row is listed, which are no part of the hash; None if it is not in the table."""
+    facts_checked: bool = False
+    """Whether the facts are known to be canonical, and those by which the row is listed to be among them."""
+    commitment_computed: bool = False
+    """Whether the commitment is not stored, but follows from personal and salt."""
 
     @property
     def erased(self) -> bool:
         """Whether the row had personal data that has been erased."""
         return self.commitment is not None and self.personal is None
-
-
-COLUMNS = ", ".join(SealedEntry._fields)
 
 
 def commit_personal(salt: bytes, personal: bytes) -> bytes:

@@ -12,9 +12,12 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import NotFound
 from paddock.core.events.system import LedgerErased
 from paddock.ledger.entry import parse_object
+from paddock.ledger.entry_hash import SealedEntry
+from paddock.ledger.read.entries import open_chain
+from paddock.ledger.read.rows import ChainRows
 from paddock.ledger.write.append import TransactionLedger
 from paddock.principals.api_keys import list_keys
-from paddock.store.database import Row, Transaction
+from paddock.store.database import Transaction
 
 _MAX_RANGES_PER_ENTRY = 1_000  # row ranges that one `ledger.erased` entry lists
 _PERSON, _LOCAL = "user:", "local:"
@@ -52,7 +55,9 @@ def erase(
     Raises:
         NotFound: no entry names the person.
     """
-    ranges = to_ranges(_rows_naming(tx, tenant, principal_aliases(tx, tenant, principal)))
+    chain = open_chain(tx, tenant)
+    naming = _rows_naming(tx, chain, principal_aliases(tx, tenant, principal))
+    ranges = to_ranges(sorted(naming))
     if not ranges and not other_rows:
         raise NotFound(
             "no ledger entry names this principal",
@@ -61,10 +66,12 @@ def erase(
             action=Action.of("ledger.tail", tenant=tenant),
             details={"tenant": tenant},
         )
-    for first, last in ranges:
+    for row in naming.values():
+        # The commitment follows from what is erased, so it is stored now.
         tx.execute(
-            "UPDATE ledger SET personal = NULL, salt = NULL, principal = NULL WHERE tenant = ? AND seq BETWEEN ? AND ?",
-            (tenant, first, last),
+            "UPDATE ledger SET personal = NULL, salt = NULL, principal = NULL, commitment = ? "
+            "WHERE chain = ? AND seq = ?",
+            (row.commitment, chain.chain, row.seq),
         )
     ledger = TransactionLedger(tx, clock, random, tenant)
     for begin in range(0, len(ranges) or 1, _MAX_RANGES_PER_ENTRY):
@@ -77,36 +84,36 @@ def principal_aliases(tx: Transaction, tenant: str, principal: str) -> frozenset
     """Return the ids by which entries mean a person: their own, and each API key they have or ever had."""
     if not principal.startswith(_PERSON):
         return frozenset({principal})
-    created = [row for row in _rows_mentioning(tx, tenant, principal) if row["type"] == "api_key.created"]
+    rows = _rows_mentioning(tx, open_chain(tx, tenant), principal)
     ids = {
-        parse_object(row["facts"]).get("key_id")
-        for row in created
-        if parse_object(row["personal"]).get("owner") == principal
+        parse_object(row.facts).get("key_id")
+        for row in rows
+        if row.type == "api_key.created" and _personal_of(row).get("owner") == principal
     }
     ids.update(key.id for key in list_keys(tx, tenant, principal.removeprefix(_PERSON)))
     return frozenset({principal, *(f"key:{one}" for one in ids)})
 
 
-def _rows_naming(tx: Transaction, tenant: str, names: Collection[str]) -> list[int]:
-    """Return the rows in which a personal field is one of these names."""
-    seqs: set[int] = set()
+def _rows_naming(tx: Transaction, chain: ChainRows, names: Collection[str]) -> dict[int, SealedEntry]:
+    """Return the rows in which a personal field is one of these names, by their number."""
+    found: dict[int, SealedEntry] = {}
     for name in names:
-        rows = _rows_mentioning(tx, tenant, name)
+        rows = _rows_mentioning(tx, chain, name)
         if name.startswith(_LOCAL):
-            rows += _rows_mentioning(tx, tenant, name.removeprefix(_LOCAL))
-        seqs.update(row["seq"] for row in rows if _names_principal(parse_object(row["personal"]), name))
-    return sorted(seqs)
+            rows += _rows_mentioning(tx, chain, name.removeprefix(_LOCAL))
+        found |= {row.seq: row for row in rows if _names_principal(_personal_of(row), name)}
+    return found
 
 
-def _rows_mentioning(tx: Transaction, tenant: str, name: str) -> list[Row]:
+def _rows_mentioning(tx: Transaction, chain: ChainRows, name: str) -> list[SealedEntry]:
     """Return the rows whose personal data contains this text anywhere."""
     escaped = canonical_bytes(name).decode()[1:-1]
     pattern = "".join(f"\\{character}" if character in "\\%_" else character for character in escaped)
-    return tx.all(
-        "SELECT seq, type, facts, personal FROM ledger WHERE tenant = ? AND seq >= 1 AND personal LIKE ? ESCAPE ? "
-        "ORDER BY seq",
-        (tenant, f"%{pattern}%", "\\"),
-    )
+    return chain.select(tx, "seq >= 1 AND personal LIKE ? ESCAPE ? ORDER BY seq", (f"%{pattern}%", "\\"))
+
+
+def _personal_of(row: SealedEntry) -> dict[str, Any]:
+    return {} if row.personal is None else parse_object(row.personal)
 
 
 def _names_principal(personal: dict[str, Any], principal: str) -> bool:

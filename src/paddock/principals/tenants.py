@@ -109,5 +109,6 @@ def remove_tenant(change: AuditedTransaction, name: str) -> TenantRecord:
 
 
 def _count_rows(tx: Transaction, table: str, tenant: str) -> int:
-    row = tx.one(f"SELECT count(*) AS n FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608  # our own tables
+    of_tenant = "chain = (SELECT chain FROM ledger_chains WHERE tenant = ?)" if table == "ledger" else "tenant = ?"
+    row = tx.one(f"SELECT count(*) AS n FROM {table} WHERE {of_tenant}", (tenant,))  # noqa: S608  # our own tables
     return row["n"] if row else 0

@@ -4,6 +4,9 @@ Each file runs in a transaction of its own together with the row that records it
 version before or after, never between. Applied files are recorded with a checksum: a file that changed afterwards, or a
 database that a newer Paddock has migrated, is refused rather than guessed at.
 
+A table that may be large is not copied in one transaction. Its rows are moved before the file that needs them moved, in
+many transactions, each of which leaves the database whole; a migration that was interrupted goes on where it was.
+
 Files are plain SQL with placeholders in braces where the engines differ:
 
     {text}    text that compares byte by byte on both engines, whatever the server's language
@@ -16,14 +19,15 @@ Files are plain SQL with placeholders in braces where the engines differ:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from paddock import __version__
-from paddock.core.errors import HostError
+from paddock.core.errors import HostError, StoreUnavailable
+from paddock.store.ledger_rows import move_ledger_rows
 from paddock.store.transaction import Transaction
 
 MIGRATIONS_DIR = Path(__file__).parent / "migrations"
@@ -33,6 +37,11 @@ _TYPE_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _CREATE_TABLE_SQL = (
     "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT, checksum TEXT, program TEXT)"
 )
+_MOVES: Mapping[str, Callable[[Transaction], bool]] = {"ledger_moved": move_ledger_rows}
+"""What moves rows before a migration, by its name: some of them in each call, until it returns False."""
+_ROOM_SHARES: Mapping[str, float] = {"ledger_kinds": 0.4}
+"""How much room a migration needs beside the file, as a share of its size, where that is more than a little."""
+_SPARE_BYTES = 64 * 1024 * 1024
 
 
 class Migration(NamedTuple):
@@ -51,6 +60,13 @@ class AppliedMigration(NamedTuple):
     name: str
     checksum: str
     program: str
+
+
+class DiskRoom(NamedTuple):
+    """The size of a database, and the room left on its disk."""
+
+    used_bytes: int
+    free_bytes: int
 
 
 class ScriptTransaction(Transaction, Protocol):
@@ -75,6 +91,10 @@ class Migratable(Protocol):
 
     def exclusive_transaction(self) -> AbstractContextManager[ScriptTransaction]:
         """A transaction during which no other process migrates; committed at the end of the block."""
+        ...
+
+    def disk_room(self) -> DiskRoom | None:
+        """The size of the database and the room that its disk has; None where that cannot be known here."""
         ...
 
 
@@ -145,8 +165,32 @@ def migrate(engine: Migratable, folder: Path = MIGRATIONS_DIR) -> int:
             steps = pending_migrations(_applied_migrations(tx), known)
             if not steps:
                 return applied_count
+            move = _MOVES.get(steps[0].name)
+            if move is not None and move(tx):
+                continue
+            _require_room(engine, steps[0])
             _apply_migration(tx, steps[0], engine.type_names)
         applied_count += 1
+
+
+def _require_room(engine: Migratable, step: Migration) -> None:
+    """Refuse a migration that the disk has no room for, before it changes anything.
+
+    Raises:
+        StoreUnavailable: `store.full`, with the room it needs.
+    """
+    room, share = engine.disk_room(), _ROOM_SHARES.get(step.name)
+    if room is None or share is None or room.used_bytes < _SPARE_BYTES:
+        return
+    needed = int(room.used_bytes * share) + _SPARE_BYTES
+    if room.free_bytes < needed:
+        raise StoreUnavailable(
+            f"this version needs {needed >> 20:,} MiB beside the store to bring it up to date, and "
+            f"{room.free_bytes >> 20:,} MiB are free; nothing was changed",
+            code="store.full",
+            hint="free some space, or run the version before until then",
+            details={"needed_bytes": needed, "free_bytes": room.free_bytes},
+        )
 
 
 def _apply_migration(tx: ScriptTransaction, step: Migration, type_names: Mapping[str, str]) -> None:

@@ -16,11 +16,11 @@ from typing import Any, Literal, LiteralString, TypeVar
 
 import psycopg
 from psycopg import errors
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 from psycopg.types.numeric import NumericBinaryLoader
 
 from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavailable
-from paddock.store.migrate import migrate
+from paddock.store.migrate import DiskRoom, migrate
 from paddock.store.statement import Statement, Value
 from paddock.store.transaction import CheckedTransaction, Row, Transaction
 
@@ -123,6 +123,13 @@ class PostgresTransaction(CheckedTransaction):
         cursor = self._run(statement, values)
         return cursor.fetchall() if cursor.description is not None else []
 
+    def _fetch_tuples(self, statement: Statement, values: tuple[Value, ...]) -> list[tuple[Any, ...]]:
+        try:
+            with self._connection.cursor(row_factory=tuple_row, binary=True) as cursor:
+                return cursor.execute(statement.postgres.encode(), values).fetchall()
+        except psycopg.Error as error:
+            raise to_paddock_error(error) from error
+
     def _run(self, statement: Statement, values: tuple[Value, ...]) -> psycopg.Cursor[Row]:
         try:
             # Binary: a blob would otherwise travel as hexadecimal text.
@@ -206,6 +213,9 @@ class PostgresDirect:
                 )
                 is not None
             )
+
+    def disk_room(self) -> DiskRoom | None:
+        return None  # the server's disk is not here
 
     def read_transaction(self) -> AbstractContextManager[PostgresTransaction]:
         """A transaction that cannot write."""

@@ -6,19 +6,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import apsw
 
 from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavailable
 from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS
 from paddock.store.lock import Role, StoreLock, try_file_lock
-from paddock.store.migrate import is_current, migrate
+from paddock.store.migrate import DiskRoom, is_current, migrate
 from paddock.store.sqlite_integrity import check_integrity
 from paddock.store.statement import Statement, Value
 from paddock.store.transaction import CheckedTransaction, Row, Transaction
@@ -164,6 +165,13 @@ class SqliteTransaction(CheckedTransaction):
         names, rows = self._rows(statement, values)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
+    def _fetch_tuples(self, statement: Statement, values: tuple[Value, ...]) -> list[tuple[Any, ...]]:
+        try:
+            rows = cast("list[tuple[Any, ...]]", self._connection.execute(statement.sqlite, values).fetchall())
+        except apsw.Error as error:
+            raise to_paddock_error(error, self._connection, self._path) from error
+        return rows
+
     def _rows(self, statement: Statement, values: tuple[Value, ...]) -> tuple[list[str], list[tuple[Any, ...]]]:
         names: list[str] = []
         rows: list[tuple[Any, ...]] = []
@@ -307,6 +315,12 @@ class SqliteDirect:
     def has_table(self, name: str) -> bool:
         with self.read_transaction() as tx:
             return tx.one("SELECT 1 AS found FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)) is not None
+
+    def disk_room(self) -> DiskRoom | None:
+        try:
+            return DiskRoom(self.path.stat().st_size, shutil.disk_usage(self.path.parent).free)
+        except OSError:
+            return None
 
     @contextmanager
     def read_transaction(self) -> Generator[SqliteTransaction, None, None]:

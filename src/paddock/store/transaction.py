@@ -29,6 +29,10 @@ class Transaction(Protocol):
         """Every row of a query."""
         ...
 
+    def tuples(self, sql: str, params: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
+        """Every row of a query as a tuple; for many rows."""
+        ...
+
     def one(self, sql: str, params: Sequence[Value] = ()) -> Row | None:
         """The first row of a query, or None."""
         ...
@@ -45,7 +49,7 @@ class Transaction(Protocol):
 class CheckedTransaction(ABC):
     """A transaction that accepts checked statements only, and none after one has failed.
 
-    An engine supplies `_change` and `_fetch`, which raise nothing but errors of our own tree.
+    An engine supplies `_change`, `_fetch` and `_fetch_tuples`, which raise nothing but errors of our own tree.
     """
 
     def __init__(self) -> None:
@@ -58,6 +62,9 @@ class CheckedTransaction(ABC):
 
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
         return self._attempt(self._fetch, sql, params)
+
+    def tuples(self, sql: str, params: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
+        return self._attempt(self._fetch_tuples, sql, params)
 
     def one(self, sql: str, params: Sequence[Value] = ()) -> Row | None:
         rows = self._attempt(self._fetch, sql, params)
@@ -111,3 +118,6 @@ class CheckedTransaction(ABC):
 
     @abstractmethod
     def _fetch(self, statement: Statement, values: tuple[Value, ...]) -> list[Row]: ...
+
+    @abstractmethod
+    def _fetch_tuples(self, statement: Statement, values: tuple[Value, ...]) -> list[tuple[Any, ...]]: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict
@@ -11,6 +11,7 @@ from paddock.approvals.pending import WaitingCall, list_waiting_calls
 from paddock.approvals.store import latest_for_call
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import Clock, format_utc
+from paddock.core.events.calls import CallEnded
 from paddock.core.ids import Tenant
 from paddock.core.schema_annotations import DateTime
 from paddock.gate.calls.handle import CallHandle
@@ -18,20 +19,18 @@ from paddock.gate.calls.registry import CallRegistry
 from paddock.host.calls.day_statistics import DayStatistics, DayStatisticsJson, last_seq_before, read_calls_of_day
 from paddock.host.ledger.reader import LedgerReader
 from paddock.ledger.entry import parse_object
-from paddock.ledger.read.failures import FactCondition, failure_queries
+from paddock.ledger.entry_hash import SealedEntry
+from paddock.ledger.read.failures import is_failure
+from paddock.ledger.read.search import RowFilter, find_rows
 from paddock.manifest.names import full_name
 from paddock.principals.api_keys import key_labels, list_keys
 from paddock.principals.caller_text import caller_text
-from paddock.store.database import Database, Row, Transaction
+from paddock.store.database import Database, Transaction
 
 OutcomeFilter: TypeAlias = Literal["", "failed", "denied", "waiting", "running"]
 
 MAX_CURRENT_CALLS: Final = 50  # that run or wait, listed on top
 _MAX_CACHED_DAYS: Final = 64
-_FAILED_SQL: Final = dict(failure_queries())["call.ended"]
-_DENIED_SQL: Final = FactCondition((("status", "denied"),)).sql()
-_NOT_DENIED_SQL: Final = FactCondition((), (("status", "denied"),)).sql()
-_SELECT = "SELECT seq, at, plugin, call, principal, facts, personal FROM ledger WHERE tenant = ? AND seq >= 1"
 
 
 class CallRowJson(TypedDict):
@@ -182,65 +181,64 @@ def _with_keys(tx: Transaction, tenant: str, principal: str) -> list[str]:
 
 def _ended_rows(
     tx: Transaction, tenant: str, wanted: CallFilter, callers: Sequence[str] | None, before: int | None, limit: int
-) -> tuple[list[Row], int | None]:
+) -> tuple[list[SealedEntry], int | None]:
     """Return the newest rows that fit, and where the next page begins."""
-    conditions, values = "", list[Any]()
-    # The rows of a failed or denied call are few, and found by an index of their own. Otherwise the index of the caller
-    # or of the plugin yields them in order, if the other columns are hidden from the planner.
-    narrow = {"failed": f" AND {_FAILED_SQL} AND {_NOT_DENIED_SQL}", "denied": f" AND {_DENIED_SQL}"}.get(
-        wanted.outcome, ""
-    )
-    by_caller, by_plugin = callers is not None, bool(wanted.plugin)
-    of_type = (
-        " AND type || '' = 'call.ended'" if (by_caller or by_plugin) and not narrow else " AND type = 'call.ended'"
-    )
-    if wanted.plugin:
-        conditions += " AND plugin || '' = ?" if narrow or by_caller else " AND plugin = ?"
-        values.append(wanted.plugin)
+    since = until = None
     if wanted.day is not None:
         begin = datetime.combine(wanted.day, time(), UTC)
-        first = last_seq_before(tx, tenant, format_utc(begin))
-        last = last_seq_before(tx, tenant, format_utc(begin + timedelta(days=1)))
-        conditions += " AND seq > ? AND seq <= ?"
-        values += [first, last]
-    if before is not None:
-        conditions += " AND seq < ?"
-        values.append(before)
-    rows: dict[int, Row] = {}
-    for caller in callers if callers is not None else (None,):
-        of_caller = "" if caller is None else " AND principal = ?" if not narrow else " AND principal || '' = ?"
-        query = f"{_SELECT}{of_type}{narrow}{conditions}{of_caller} ORDER BY seq DESC LIMIT ?"
-        given = (tenant, *values, *(() if caller is None else (caller,)), limit + 1)
-        rows |= {row["seq"]: row for row in tx.all(query, given)}
-    newest = sorted(rows, reverse=True)
-    page = [rows[seq] for seq in newest[:limit]]
-    return page, page[-1]["seq"] if len(newest) > limit else None
+        since, until = format_utc(begin), format_utc(begin + timedelta(days=1))
+    rows = find_rows(
+        tx,
+        tenant,
+        RowFilter(
+            kind=lambda kind, listed: kind == CallEnded.type and _ended_as_wanted(wanted, listed),
+            plugin=wanted.plugin or None,
+            principals=None if callers is None else tuple(callers),
+            since=since,
+            until=until,
+        ),
+        before=before,
+        limit=limit + 1,
+    )
+    page = rows[:limit]
+    return page, page[-1].seq if len(rows) > limit else None
 
 
-def _row_json(tx: Transaction, tenant: str, row: Row, labels: dict[str, str]) -> CallRowJson | None:
+def _ended_as_wanted(wanted: CallFilter, listed: Mapping[str, Any]) -> bool:
+    denied = listed.get("status") == "denied"
+    match wanted.outcome:
+        case "failed":
+            return is_failure(CallEnded.type, listed) and not denied
+        case "denied":
+            return denied
+        case _:
+            return True
+
+
+def _row_json(tx: Transaction, tenant: str, row: SealedEntry, labels: dict[str, str]) -> CallRowJson | None:
     """Return a call that ended; None for one that went on after a person approved it."""
-    facts = parse_object(row["facts"])
-    personal = {} if row["personal"] is None else parse_object(row["personal"])
+    facts = parse_object(row.facts)
+    personal = {} if row.personal is None else parse_object(row.personal)
     outcome, code = str(facts.get("status") or "failed"), facts.get("error_code")
     if outcome == "pending_approval":
-        approval = latest_for_call(tx, tenant, row["call"])
+        approval = latest_for_call(tx, tenant, row.call or "")
         if approval is not None and approval.state.value in ("approved", "consumed"):
             return None
         outcome, code = approval.state.value if approval else outcome, None
         outcome = "pending_approval" if outcome == "pending" else outcome
-    plugin, method = str(row["plugin"] or facts.get("name") or ""), str(facts.get("method") or "")
+    plugin, method = str(row.plugin or facts.get("name") or ""), str(facts.get("method") or "")
     owner = personal.get("owner")
     return {
-        "call_id": row["call"] or "",
+        "call_id": row.call or "",
         "name": full_name(plugin, method),
         "plugin": plugin,
         "callable": method,
         "outcome": outcome,
         "error_code": None if outcome in ("succeeded", "pending_approval") else code,
-        "at": row["at"],
+        "at": row.at,
         "duration_ms": facts.get("duration_ms"),
-        "who": row["principal"],
-        "who_name": caller_text(row["principal"], owner if isinstance(owner, str) else None, labels),
+        "who": row.principal,
+        "who_name": caller_text(row.principal, owner if isinstance(owner, str) else None, labels),
     }
 
 

@@ -12,15 +12,13 @@ import orjson
 
 from paddock.core.schema_annotations import NonNegativeInt
 from paddock.ledger.entry import parse_object
+from paddock.ledger.read.entries import last_seq
+from paddock.ledger.read.search import ENDED_CALLS, find_rows
 from paddock.store.database import Transaction
 
 MAX_DAY_CALLS: Final = 20_000  # read at once; of a day with more of them the newest count
 _BUCKETS_PER_E: Final = 25  # a percentile is right within 4 percent
 _FAILED: Final = frozenset({"failed", "in_doubt", "timed_out", "refused"})
-_SELECT = (
-    "SELECT seq, facts FROM ledger WHERE tenant = ? AND type = 'call.ended' AND seq > ? AND seq <= ? "
-    "ORDER BY seq DESC LIMIT ?"
-)
 
 
 class DayStatisticsJson(TypedDict):
@@ -91,8 +89,8 @@ class DayStatistics:
 
 def read_calls_of_day(tx: Transaction, tenant: str, after: int, until: int) -> tuple[list[dict[str, Any]], bool]:
     """Return the facts of the calls that ended between two entries, and whether these are all."""
-    rows = tx.all(_SELECT, (tenant, after, until, MAX_DAY_CALLS + 1))
-    return [parse_facts(row["facts"]) for row in rows[:MAX_DAY_CALLS]], len(rows) <= MAX_DAY_CALLS
+    rows = find_rows(tx, tenant, ENDED_CALLS, after=after, before=until + 1, limit=MAX_DAY_CALLS + 1)
+    return [parse_facts(row.facts) for row in rows[:MAX_DAY_CALLS]], len(rows) <= MAX_DAY_CALLS
 
 
 def parse_facts(text: str) -> dict[str, Any]:
@@ -105,12 +103,12 @@ def parse_facts(text: str) -> dict[str, Any]:
 
 def last_seq_before(tx: Transaction, tenant: str, at: str) -> int:
     """Return the number of the last entry before a time, by bisection: entries are numbered nearly in their order."""
-    row = tx.one("SELECT max(seq) AS seq FROM ledger WHERE tenant = ? AND seq >= 1", (tenant,))
-    low, high = 0, (row["seq"] if row else None) or 0
+    low, high = 0, last_seq(tx, tenant)
     while low < high:
         middle = (low + high + 1) // 2
         found = tx.one(
-            "SELECT at FROM ledger WHERE tenant = ? AND seq >= 1 AND seq <= ? ORDER BY seq DESC LIMIT 1",
+            "SELECT at FROM ledger WHERE chain = (SELECT chain FROM ledger_chains WHERE tenant = ?) "
+            "AND seq >= 1 AND seq <= ? ORDER BY seq DESC LIMIT 1",
             (tenant, middle),
         )
         if found is None or found["at"] < at:

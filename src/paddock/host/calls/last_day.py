@@ -15,13 +15,12 @@ from paddock.host.calls.day_statistics import (
     parse_facts,
 )
 from paddock.host.ledger.reader import LedgerReader
-from paddock.store.database import Database, Row, Transaction
+from paddock.ledger.entry_hash import SealedEntry
+from paddock.ledger.read.search import ENDED_CALLS, find_rows
+from paddock.store.database import Database, Transaction
 
 HOURS: Final = 24  # the current one is not over yet
 _MAX_TENANTS: Final = 64
-_SELECT: Final = (
-    "SELECT seq, at, facts FROM ledger WHERE tenant = ? AND type = 'call.ended' AND seq > ? ORDER BY seq DESC LIMIT ?"
-)
 _HOUR_CHARS: Final = len("2030-01-31T08")
 
 
@@ -94,7 +93,7 @@ class LastDayReader:
 
         def read(tx: Transaction) -> tuple[int, _CountedHours]:
             after = known.last_seq if known else last_seq_before(tx, tenant, format_utc(first))
-            return after, _count(after, tx.all(_SELECT, (tenant, after, MAX_DAY_CALLS + 1)))
+            return after, _count(after, find_rows(tx, tenant, ENDED_CALLS, after=after, limit=MAX_DAY_CALLS + 1))
 
         after, newer = await self._database.read(read)
         counted = known or _CountedHours(after)
@@ -110,12 +109,12 @@ class LastDayReader:
             del self._tenants[next(iter(self._tenants))]
 
 
-def _count(after: int, rows: list[Row]) -> _CountedHours:
+def _count(after: int, rows: list[SealedEntry]) -> _CountedHours:
     """Count entries, newest first, that follow an entry."""
-    counted = _CountedHours(rows[0]["seq"] if rows else after, len(rows) <= MAX_DAY_CALLS)
+    counted = _CountedHours(rows[0].seq if rows else after, len(rows) <= MAX_DAY_CALLS)
     for row in rows[:MAX_DAY_CALLS]:
-        hour = row["at"][:_HOUR_CHARS]
-        counted.by_hour.setdefault(hour, DayStatistics(hour, 0)).add([parse_facts(row["facts"])])
+        hour = row.at[:_HOUR_CHARS]
+        counted.by_hour.setdefault(hour, DayStatistics(hour, 0)).add([parse_facts(row.facts)])
     return counted
 
 

@@ -27,8 +27,8 @@ from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.invocation import Invocation
 from paddock.gate.output import OutputValidator
 from paddock.gate.recovery import RecoveryWaiter
-from paddock.ledger.entry import EntryDraft, EventSource, IdentifiedDraft
-from paddock.ledger.write.append import TransactionLedger, append_entries, record_all
+from paddock.ledger.entry import EntryDraft, EventSource
+from paddock.ledger.write.append import TransactionLedger, record_all, record_draft
 from paddock.ledger.write.writer import LedgerWriter
 from paddock.queue.node import Node
 from paddock.runtime.supervisor import Supervisor
@@ -80,15 +80,10 @@ def build_gate(
         max_progress_s: How long an operator may work on one call.
     """
 
-    def append_all(tx: Transaction, drafts: Sequence[IdentifiedDraft]) -> None:
-        append_entries(tx, drafts, random, sanitize=True)
-
     def record_in(tx: Transaction, invocation: Invocation, event: EventSource) -> None:
-        # Many calls start and end at the same time: appending their entries together before the commit takes only a few
-        # statements for all of them.
         event_id, now, context = new_id("evt", clock, random), clock.now(), invocation.context
         draft = EntryDraft(event, context.tenant, now, invocation.call_id, context.request, context.principal.id)
-        tx.before_commit(append_all, (event_id, draft))
+        record_draft(tx, (event_id, draft), random)
 
     def record_abandoned(tx: Transaction, events: Sequence[tuple[Tenant, CallId, Event]]) -> None:
         record_all(tx, clock, random, events)

@@ -26,6 +26,7 @@ from paddock.ledger.chain.checkpoint import (
 )
 from paddock.ledger.chain.merkle import MerkleTree
 from paddock.ledger.chain.signing_key import key_id, load_signing_key, require_successor
+from paddock.ledger.read.entries import read_hash, read_hashes
 from paddock.store.database import Database, Transaction
 from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, sync_directory
 
@@ -158,19 +159,16 @@ def _read_heads(tx: Transaction) -> list[tuple[str, int]]:
 
 def _read_hashes(tx: Transaction, tenant: str, after: int) -> list[bytes]:
     """Return the hashes of consecutive rows."""
-    rows = tx.all(
-        "SELECT seq, hash FROM ledger WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?",
-        (tenant, after, _HASH_PAGE_ROWS),
-    )
-    if any(row["seq"] != after + offset for offset, row in enumerate(rows, 1)):
+    rows = read_hashes(tx, tenant, after=after, limit=_HASH_PAGE_ROWS)
+    if any(seq != after + offset for offset, (seq, _) in enumerate(rows, 1)):
         raise _broken_chain_error(tenant, "rows are missing")
-    return [row["hash"] for row in rows]
+    return [row_hash for _, row_hash in rows]
 
 
 def _require_unchanged(tx: Transaction, last: Checkpoint) -> None:
     """Refuse to sign on top of a row that differs from the one signed before."""
-    row = tx.one("SELECT hash FROM ledger WHERE tenant = ? AND seq = ?", (last.tenant, last.to_seq))
-    if row is None or row["hash"].hex() != last.head:
+    found = read_hash(tx, last.tenant, last.to_seq)
+    if found is None or found.hex() != last.head:
         raise _broken_chain_error(last.tenant, f"row {last.to_seq:,} is not the one that was signed at {last.at}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from paddock.ledger.entry_hash import CHAIN_VERSION, GENESIS_HASH, SealedEntry
-from paddock.ledger.read.entries import SEALED_PAGE_ROWS, read_head, read_sealed, undecodable_row_error
+from paddock.ledger.read.entries import SEALED_PAGE_ROWS, open_chain, read_head, read_sealed, undecodable_row_error
 from paddock.store.database import DirectDatabase
 
 
@@ -26,12 +26,13 @@ def export_chain(database: DirectDatabase, tenant: str, checkpoint_lines: Sequen
         HostError: `ledger.broken`, when a row holds bytes that are not text.
     """
     seq = 0
+    chain = database.read(lambda tx: open_chain(tx, tenant))
     while True:
         try:
             # Both in one read: otherwise the head might include rows that were added since.
             rows, head = database.read(
                 lambda tx, after=seq: (
-                    list(read_sealed(tx, tenant, after=after, limit=SEALED_PAGE_ROWS)),
+                    read_sealed(tx, chain, after=after, limit=SEALED_PAGE_ROWS),
                     read_head(tx, tenant),
                 )
             )

@@ -26,7 +26,15 @@ from paddock.ledger.chain.checkpoint import (
 from paddock.ledger.chain.signing_key import key_id, public_key_files, read_public_key
 from paddock.ledger.chain.verifier import ChainError, ChainHead, ChainVerifier
 from paddock.ledger.entry_hash import SealedEntry
-from paddock.ledger.read.entries import SEALED_PAGE_ROWS, read_head, read_row_before_first, read_sealed
+from paddock.ledger.read.entries import (
+    SEALED_PAGE_ROWS,
+    open_chain,
+    read_hash,
+    read_head,
+    read_row_before_first,
+    read_sealed,
+)
+from paddock.ledger.read.rows import ChainRows
 from paddock.store.database import Database, Transaction
 
 _log = logging.getLogger("paddock.ledger")
@@ -75,8 +83,9 @@ async def _find_error(database: Database, state: Path, tenant: str) -> ChainErro
                 await database.read(lambda tx, checkpoint=checkpoint: _require_signed_row(tx, checkpoint))
         if trusted is not None:
             verifier.seq, verifier.last = trusted.to_seq, bytes.fromhex(trusted.head)
+        chain = await database.read(lambda tx: open_chain(tx, tenant))
         while True:
-            rows, head = await database.read(lambda tx, after=verifier.seq: _read_page(tx, tenant, after))
+            rows, head = await database.read(lambda tx, after=verifier.seq: _read_page(tx, chain, after))
             await asyncio.to_thread(_check_rows, verifier, rows)
             if len(rows) < SEALED_PAGE_ROWS:
                 verifier.check_head(head)
@@ -138,18 +147,18 @@ def _home_keys(state: Path) -> dict[str, bytes]:
 
 
 def _require_signed_row(tx: Transaction, checkpoint: Checkpoint) -> None:
-    row = tx.one("SELECT hash FROM ledger WHERE tenant = ? AND seq = ?", (checkpoint.tenant, checkpoint.to_seq))
-    if row is None:
+    found = read_hash(tx, checkpoint.tenant, checkpoint.to_seq)
+    if found is None:
         raise ChainError(
             "truncated", f"rows up to {checkpoint.to_seq:,} were signed at {checkpoint.at}, and that one is not here"
         )
-    if row["hash"].hex() != checkpoint.head:
+    if found.hex() != checkpoint.head:
         raise ChainError("tampered", f"it is not the one that was signed at {checkpoint.at}", checkpoint.to_seq)
 
 
-def _read_page(tx: Transaction, tenant: str, after: int) -> tuple[list[SealedEntry], ChainHead | None]:
-    head = read_head(tx, tenant)
-    return list(read_sealed(tx, tenant, after=after, limit=SEALED_PAGE_ROWS)), ChainHead(*head) if head else None
+def _read_page(tx: Transaction, chain: ChainRows, after: int) -> tuple[list[SealedEntry], ChainHead | None]:
+    head = read_head(tx, chain.tenant)
+    return read_sealed(tx, chain, after=after, limit=SEALED_PAGE_ROWS), ChainHead(*head) if head else None
 
 
 def _tenants_with_heads(tx: Transaction) -> list[str]:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast
 
-import orjson
-
-from paddock.core.canonical import MAX_SAFE_INTEGER, canonical_bytes
-from paddock.core.errors import CallerError
+from paddock.ledger.canonical_text import canonical_object
 from paddock.ledger.chain.anchors import Anchors
 from paddock.ledger.chain.checkpoint import Checkpoint
 from paddock.ledger.chain.merkle import MerkleTree
 from paddock.ledger.entry import PRINCIPAL_FIELD
 from paddock.ledger.entry_hash import GENESIS_HASH, SealedEntry, commit_personal, entry_hash
+from paddock.ledger.stored_row import BLOCK_ROWS, select_listed
 
 ChainVerdict = Literal["sound", "tampered", "truncated", "unreadable"]
 EXIT_CODES: dict[ChainVerdict, int] = {"sound": 0, "tampered": 1, "truncated": 2, "unreadable": 3}
 ERASED_EVENT = "ledger.erased"
-_MAX_PLAIN_DIGITS = 16  # digits of the largest integers that JSON keeps exactly
-_UNUSUAL_NUMBER = re.compile(r"[:,\[]-?\d+[.eE]|[:,\[]-?\d{16}")
-"""Numbers that orjson may encode differently from RFC 8785: fractions, exponents and large integers."""
 
 
 class ChainHead(NamedTuple):
@@ -87,8 +80,13 @@ class ChainVerifier:
     last: bytes = GENESIS_HASH
     erased: list[int] = field(default_factory=list[int])
     claimed: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    times: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
+    """The earliest and the latest time of the rows in each block."""
     _next: int = 0
     _open: list[tuple[Checkpoint, MerkleTree]] = field(default_factory=list[tuple[Checkpoint, MerkleTree]])
+    _leaves: list[bytes] = field(default_factory=list[bytes])
+    _boundary: int = 0
+    """The row after which checkpoints are looked at again."""
 
     def check_row(self, row: SealedEntry) -> None:
         """Check the next row.
@@ -106,36 +104,70 @@ class ChainVerifier:
             matches = False
         if not matches:
             raise ChainError("tampered", "the row is not what its hash says", row.seq, row)
-        facts = _canonical_object(row.facts)
-        if facts is None:
-            raise ChainError("tampered", "the row's facts are no object in canonical JSON", row.seq, row)
         problem = _personal_problem(row)
         if problem:
             raise ChainError("tampered", problem, row.seq, row)
+        if not row.facts_checked or row.type == ERASED_EVENT:
+            self._check_facts(row)
+        if self.seq >= self._boundary:
+            self._open_checkpoints(row.seq)
+        self.seq, self.last = row.seq, row.hash
+        if row.erased:
+            self.erased.append(row.seq)
+        times = self.times.get(row.seq // BLOCK_ROWS)
+        if times is None or not times[0] <= row.at <= times[1]:
+            first_at, last_at = times or (row.at, row.at)
+            self.times[row.seq // BLOCK_ROWS] = (min(first_at, row.at), max(last_at, row.at))
+        if self._open:
+            self._leaves.append(row.hash)
+            if row.seq == self._boundary:
+                self._check_checkpoints()
+
+    def _check_facts(self, row: SealedEntry) -> None:
+        facts = canonical_object(row.facts)
+        if facts is None:
+            raise ChainError("tampered", "the row's facts are no object in canonical JSON", row.seq, row)
+        if row.listed is not None and row.listed != select_listed(row.type, facts):
+            raise ChainError("tampered", "the row is listed otherwise than it tells", row.seq, row)
         if row.type == ERASED_EVENT:
             claimed = _erased_ranges(facts, row.seq)
             if claimed is None:
                 raise ChainError("tampered", "the row tells of an erasing that cannot have been", row.seq, row)
             self.claimed += claimed
-        self.seq, self.last = row.seq, row.hash
-        if row.erased:
-            self.erased.append(row.seq)
-        self._check_checkpoints(row.hash)
 
-    def _check_checkpoints(self, leaf: bytes) -> None:
-        """Compare with the checkpoints that cover this row."""
+    def _open_checkpoints(self, seq: int) -> None:
+        """Begin the trees of checkpoints that cover a row and those after it, and choose the next boundary."""
         checkpoints = self.anchors.checkpoints
-        while self._next < len(checkpoints) and checkpoints[self._next].from_seq <= self.seq:
+        while self._next < len(checkpoints) and checkpoints[self._next].from_seq <= seq:
             self._open.append((checkpoints[self._next], MerkleTree()))
             self._next += 1
-        if not self._open:
-            return
+        ends = [signed.to_seq for signed, _ in self._open]
+        if self._next < len(checkpoints):
+            ends.append(checkpoints[self._next].from_seq - 1)
+        # Leaves are added many at a time, which is faster, but not all at once, which takes memory.
+        self._boundary = min([*ends, seq + MerkleTree.BULK_LEAVES - 1])
+
+    def _check_checkpoints(self) -> None:
+        """Compare with the checkpoints that end here."""
         for signed, tree in self._open:
-            tree.add(leaf)
-            if signed.to_seq == self.seq and (tree.root().hex(), leaf.hex()) != (signed.root, signed.head):
+            tree.add(*self._leaves)
+            if signed.to_seq == self.seq and (tree.root().hex(), self.last.hex()) != (signed.root, signed.head):
                 what = f"rows {signed.from_seq:,} to {signed.to_seq:,} are not those that were signed at {signed.at}"
                 raise ChainError("tampered", what, signed.from_seq)
+        self._leaves.clear()
         self._open = [(signed, tree) for signed, tree in self._open if signed.to_seq > self.seq]
+
+    def check_times(self, noted: Mapping[int, tuple[str, str]]) -> None:
+        """Check the notes of the earliest and the latest time of each block of rows.
+
+        Raises:
+            ChainError: a search by time would miss rows.
+        """
+        for block, (first_at, last_at) in self.times.items():
+            noted_first, noted_last = noted.get(block, (last_at, first_at))
+            if block not in noted or noted_first > first_at or noted_last < last_at:
+                what = "the times noted for the rows from here on are not theirs: a search by time would miss some"
+                raise ChainError("tampered", what, max(1, block * BLOCK_ROWS))
 
     def check_head(self, head: ChainHead | None) -> None:
         """Check where the chain ends.
@@ -180,33 +212,16 @@ def _personal_problem(row: SealedEntry) -> str:
         if row.salt is not None or row.principal is not None:
             return "the row was half erased"
         return ""
-    if row.salt is None or row.commitment is None or commit_personal(row.salt, row.personal.encode()) != row.commitment:
+    if row.salt is None or row.commitment is None:
         return "what the row says of a person is not what was recorded"
-    personal = _canonical_object(row.personal)
+    if not row.commitment_computed and commit_personal(row.salt, row.personal.encode()) != row.commitment:
+        return "what the row says of a person is not what was recorded"
+    personal = canonical_object(row.personal)
     if personal is None:
         return "what the row says of a person is no object in canonical JSON"
     if personal.get(PRINCIPAL_FIELD) != row.principal:
         return "the row is filed under another principal than it tells of"
     return ""
-
-
-def _canonical_object(text: str) -> dict[str, Any] | None:
-    """Return the object that a column holds; None where it is not an object in canonical form."""
-    try:
-        if text.isascii() and _UNUSUAL_NUMBER.search(text) is None:  # the common case, in a third of the time
-            value = orjson.loads(text)
-            encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-        else:
-            value = json.loads(text, parse_int=_parse_number)
-            encoded = canonical_bytes(value)
-    except (TypeError, ValueError, RecursionError, CallerError):
-        return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) and encoded == text.encode() else None
-
-
-def _parse_number(digits: str) -> int | float:
-    """Parse an integer; beyond 2^53 it is RFC 8785's notation of a float."""
-    return int(digits) if len(digits) < _MAX_PLAIN_DIGITS or abs(int(digits)) <= MAX_SAFE_INTEGER else float(digits)
 
 
 def _erased_ranges(facts: dict[str, Any], seq: int) -> list[tuple[int, int]] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError, PaddockError
@@ -20,7 +21,16 @@ from paddock.ledger.chain.signing_key import key_id, public_key_file, public_key
 from paddock.ledger.chain.verifier import ChainError, ChainFinding, ChainHead, ChainVerifier
 from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.entry_hash import SealedEntry
-from paddock.ledger.read.entries import SEALED_PAGE_ROWS, last_seq, read_head, read_row_before_first, read_sealed
+from paddock.ledger.read.entries import (
+    SEALED_PAGE_ROWS,
+    last_seq,
+    open_chain,
+    read_head,
+    read_row_before_first,
+    read_sealed,
+)
+from paddock.ledger.read.rows import ChainRows
+from paddock.ledger.read.time_ranges import read_noted_times
 from paddock.store.database import DirectDatabase, Transaction
 
 VerifyProgress = Callable[[str, int, int], None]
@@ -88,19 +98,20 @@ def _verify_tenant(
             own_key_ids = {key_id(key) for key in keys}
             recorded = [one for one in recorded if one.key_id in own_key_ids]
         verifier = ChainVerifier(tenant, build_anchors(tenant, own, others, keys, recorded))
-        row_count = database.read(lambda tx: last_seq(tx, tenant))
+        chain_rows, row_count = database.read(lambda tx: (open_chain(tx, tenant), last_seq(tx, tenant)))
     except PaddockError as error:
         return ChainFinding(tenant, "unreadable", error.message)
     try:
         _check_before_first(database, verifier)
         while True:
-            rows, head = _read_page(database, tenant, verifier.seq)
+            rows, head, times = _read_page(database, chain_rows, verifier.seq)
             for row in rows:
                 verifier.check_row(row)
             if report is not None:
                 report(tenant, verifier.seq, max(row_count, verifier.seq))
             if len(rows) < SEALED_PAGE_ROWS:
                 verifier.check_head(head)
+                verifier.check_times(times)
                 return verifier.finding(None)
     except ChainError as error:
         return verifier.finding(error)
@@ -117,14 +128,20 @@ def _check_before_first(database: DirectDatabase, verifier: ChainVerifier) -> No
         verifier.check_row(row)
 
 
-def _read_page(database: DirectDatabase, tenant: str, after: int) -> tuple[list[SealedEntry], ChainHead | None]:
-    """Return a page of rows, and the head at that moment."""
+class _Page(NamedTuple):
+    rows: list[SealedEntry]
+    head: ChainHead | None
+    times: dict[int, tuple[str, str]]
 
-    def read_rows(
-        tx: Transaction, limit: int = SEALED_PAGE_ROWS, after: int = after
-    ) -> tuple[list[SealedEntry], ChainHead | None]:
-        head = read_head(tx, tenant)
-        return list(read_sealed(tx, tenant, after=after, limit=limit)), ChainHead(*head) if head else None
+
+def _read_page(database: DirectDatabase, chain: ChainRows, after: int) -> _Page:
+    """Return a page of rows with the head, and after the last row the times that are noted, all at one moment."""
+
+    def read_rows(tx: Transaction, limit: int = SEALED_PAGE_ROWS, after: int = after) -> _Page:
+        head = read_head(tx, chain.tenant)
+        rows = read_sealed(tx, chain, after=after, limit=limit)
+        times = read_noted_times(tx, chain.chain) if len(rows) < limit else {}
+        return _Page(rows, ChainHead(*head) if head else None, times)
 
     try:
         return database.read(read_rows)
@@ -150,7 +167,7 @@ def find_altered(tx: Transaction, entries: Iterable[LedgerEntry]) -> list[Ledger
 
 def _is_altered(tx: Transaction, entry: LedgerEntry) -> bool:
     try:
-        rows = list(read_sealed(tx, entry.tenant, after=max(entry.seq - 2, 0), limit=3))
+        rows = read_sealed(tx, open_chain(tx, entry.tenant), after=max(entry.seq - 2, 0), limit=3)
     except UnicodeDecodeError:
         return True
     verifier = ChainVerifier(entry.tenant, Anchors())

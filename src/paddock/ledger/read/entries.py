@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
-
-import orjson
+from typing import Any, Final, Literal, NamedTuple
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError
-from paddock.core.events.calls import REPORTED_BY, CallEnded
+from paddock.core.events.calls import CallEnded
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.ledger.entry import LedgerEntry, read_entry
-from paddock.ledger.entry_hash import COLUMNS, SealedEntry
-from paddock.ledger.read.failures import failure_queries, outcome_query
-from paddock.store.database import Row, Transaction
+from paddock.ledger.entry import LedgerEntry, parse_object, read_entry
+from paddock.ledger.entry_hash import SealedEntry
+from paddock.ledger.read.failures import has_outcome, is_failure
+from paddock.ledger.read.rows import ChainRows, find_chain, read_kinds
+from paddock.ledger.read.search import KindCondition, RowFilter, find_rows
+from paddock.store.database import Transaction
 
 MAX_PAGE_ENTRIES = 1000
 SEALED_PAGE_ROWS = 2_000  # for readers of whole chains
-SqlCondition: TypeAlias = tuple[str, tuple[Any, ...]]
-"""A part of a query, and its parameters."""
+_NO_CHAIN: Final = 0  # numbers of chains begin at 1
 
-# A chain starts at row 1. Rows before it can only be forged: readers leave them out, and verification reports them.
-# `+seq` keeps SQLite from walking the primary key where another index yields the order, or finds the rows of a call.
-_SELECT = f"SELECT {COLUMNS} FROM ledger WHERE tenant = ? AND +seq >= 1"  # noqa: S608 - column names are ours
-_SELECT_BEFORE_FIRST = f"SELECT {COLUMNS} FROM ledger WHERE tenant = ? AND seq < 1 ORDER BY seq LIMIT 1"  # noqa: S608
-_NEXT_TYPE = "SELECT type FROM ledger WHERE tenant = ? AND type > ? AND type < ? AND +seq >= 1 ORDER BY type LIMIT 1"
 _TENANT_QUERIES = (
     "SELECT name FROM tenants WHERE name = ?",
     "SELECT seq FROM ledger_heads WHERE tenant = ?",
     "SELECT to_seq FROM ledger_checkpoints WHERE tenant = ? LIMIT 1",
-    "SELECT seq FROM ledger WHERE tenant = ? LIMIT 1",
+    "SELECT chain FROM ledger_chains WHERE tenant = ?",
 )
-_NO_CONDITION: list[SqlCondition] = [("", ())]
-_OF_CALL = " AND call = ? AND seq IN (SELECT seq FROM ledger WHERE call = ?)"
-_OF_REQUEST = " AND request = ? AND seq IN (SELECT seq FROM ledger WHERE request = ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,42 +78,37 @@ def list_entries(
 
     The next page starts at the `seq` of the last entry.
     """
-    conditions, values = _filter_condition(entry_filter, after, before)
-    order, page_size = "DESC" if newest_first else "ASC", max(0, min(limit, MAX_PAGE_ENTRIES))
-    rows_by_seq: dict[int, Row] = {}
-    if entry_filter.outcome is not None:
-        type_conditions = [(f" AND {outcome_query(entry_filter.outcome)}", ())]
-    elif entry_filter.wrong:
-        type_conditions = _failure_conditions(entry_filter)
-    else:
-        type_conditions = (
-            [one for kind in entry_filter.requested_types for one in _type_conditions(tx, tenant, kind)]
-            if entry_filter.requested_types
-            else _NO_CONDITION
+    try:
+        rows = find_rows(
+            tx,
+            tenant,
+            _row_filter(entry_filter),
+            after=after,
+            before=before,
+            newest_first=newest_first,
+            limit=max(0, min(limit, MAX_PAGE_ENTRIES)),
         )
-        if entry_filter.plugin is not None or entry_filter.principal is not None:
-            type_conditions = [_any_of(type_conditions)]  # the index of plugins or principals yields them in order
-    # Otherwise one query per type: the type index yields each in order, while one query for all would sort every row.
-    for type_condition, type_values in type_conditions:
-        query = f"{_SELECT}{type_condition}{conditions} ORDER BY seq {order} LIMIT ?"
-        rows_by_seq |= {row["seq"]: row for row in _select_rows(tx, query, (tenant, *type_values, *values, page_size))}
-    return [
-        read_entry(SealedEntry(**rows_by_seq[seq])) for seq in sorted(rows_by_seq, reverse=newest_first)[:page_size]
-    ]
+    except UnicodeDecodeError as error:
+        raise undecodable_row_error() from error
+    return [read_entry(row) for row in rows]
 
 
 def find_entries(tx: Transaction, entry_or_call_id: str, tenant: str = DEFAULT_TENANT) -> list[LedgerEntry]:
     """Return the entry with this id, or all entries of the call or request with this id, in order."""
-    rows = _select_rows(tx, f"{_SELECT} AND id = ?", (tenant, entry_or_call_id))
-    if not rows:
-        # Two queries: a condition with OR would scan row by row.
-        rows_by_seq = {
-            row["seq"]: row
-            for condition in (_OF_CALL, _OF_REQUEST)
-            for row in _select_rows(tx, _SELECT + condition, (tenant, entry_or_call_id, entry_or_call_id))
-        }
-        rows = [rows_by_seq[seq] for seq in sorted(rows_by_seq)][:MAX_PAGE_ENTRIES]
-    return [read_entry(SealedEntry(**row)) for row in rows]
+    try:
+        rows = open_chain(tx, tenant).select(tx, "id = ? AND seq >= 1", (entry_or_call_id,))
+        if not rows:
+            # Two queries: a condition with OR would scan row by row.
+            by_id = (RowFilter(call=entry_or_call_id), RowFilter(request=entry_or_call_id))
+            found = {
+                row.seq: row
+                for wanted in by_id
+                for row in find_rows(tx, tenant, wanted, newest_first=False, limit=MAX_PAGE_ENTRIES)
+            }
+            rows = [found[seq] for seq in sorted(found)][:MAX_PAGE_ENTRIES]
+    except UnicodeDecodeError as error:
+        raise undecodable_row_error() from error
+    return [read_entry(row) for row in rows]
 
 
 def call_history(tx: Transaction, call: str, tenant: str = DEFAULT_TENANT) -> list[LedgerEntry]:
@@ -139,18 +124,20 @@ def call_history(tx: Transaction, call: str, tenant: str = DEFAULT_TENANT) -> li
 
 
 def list_types(tx: Transaction, tenant: str = DEFAULT_TENANT) -> list[str]:
-    """Return the entry types in use, with one index lookup each."""
-    return _types_between(tx, tenant, "", "~")  # sorts after every character of a type
+    """Return the types of entries that a tenant has."""
+    chain = find_chain(tx, tenant)
+    return [] if chain is None else sorted({kind.type for kind in read_kinds(tx, chain).values()})
 
 
 def list_names(tx: Transaction, column: Literal["plugin", "principal"], tenant: str, limit: int) -> list[str]:
     """Return the first distinct plugins or principals in order, with one index lookup each."""
     query = (
-        f"SELECT {column} AS name FROM ledger WHERE tenant = ? AND {column} > ? AND +seq >= 1 "  # noqa: S608
+        f"SELECT {column} AS name FROM ledger WHERE chain = ? AND {column} > ? AND +seq >= 1 "  # noqa: S608
         f"ORDER BY {column} LIMIT 1"
     )
+    chain = find_chain(tx, tenant)
     names: list[str] = []
-    while len(names) < limit and (row := tx.one(query, (tenant, names[-1] if names else ""))):
+    while len(names) < limit and (row := tx.one(query, (chain, names[-1] if names else ""))):
         names.append(row["name"])
     return names
 
@@ -159,7 +146,7 @@ def list_tenants(tx: Transaction) -> list[str]:
     """Return all tenants that the database knows: with a chain, with a former chain, or in the tenants table."""
     rows = tx.all(
         "SELECT tenant FROM ledger_heads UNION SELECT tenant FROM ledger_checkpoints "
-        "UNION SELECT tenant FROM ledger UNION SELECT name FROM tenants"
+        "UNION SELECT tenant FROM ledger_chains UNION SELECT name FROM tenants"
     )
     return sorted(row["tenant"] for row in rows)
 
@@ -169,20 +156,29 @@ def has_chain(tx: Transaction, tenant: str) -> bool:
     return any(tx.one(query, (tenant,)) for query in _TENANT_QUERIES)
 
 
-def read_sealed(tx: Transaction, tenant: str, *, after: int, limit: int) -> Iterator[SealedEntry]:
+def open_chain(tx: Transaction, tenant: str) -> ChainRows:
+    """Return the reader of a tenant's rows; it finds none if there is no chain."""
+    chain = find_chain(tx, tenant)
+    return ChainRows(tenant, _NO_CHAIN if chain is None else chain)
+
+
+def read_sealed(tx: Transaction, rows: ChainRows, *, after: int, limit: int) -> list[SealedEntry]:
     """Return stored rows, oldest first."""
-    return (SealedEntry(**row) for row in tx.all(f"{_SELECT} AND seq > ? ORDER BY seq LIMIT ?", (tenant, after, limit)))
+    return rows.select(tx, "seq > ? AND seq >= 1 ORDER BY seq LIMIT ?", (after, limit))
 
 
 def read_row_before_first(tx: Transaction, tenant: str) -> SealedEntry | None:
     """Return a row whose number is below 1, if there is one: the host never writes such a row."""
-    row = tx.one(_SELECT_BEFORE_FIRST, (tenant,))
-    return SealedEntry(**row) if row else None
+    return next(iter(open_chain(tx, tenant).select(tx, "seq < 1 ORDER BY seq LIMIT 1", ())), None)
 
 
 def last_seq(tx: Transaction, tenant: str) -> int:
     """Return the number of the last entry; 0 if there is none."""
-    row = tx.one("SELECT max(seq) AS seq FROM ledger WHERE tenant = ? AND seq >= 1", (tenant,))
+    row = tx.one(
+        "SELECT max(seq) AS seq FROM ledger WHERE chain = (SELECT chain FROM ledger_chains WHERE tenant = ?) "
+        "AND seq >= 1",
+        (tenant,),
+    )
     return (row["seq"] if row else None) or 0
 
 
@@ -192,95 +188,63 @@ def read_head(tx: Transaction, tenant: str) -> tuple[int, bytes] | None:
     return (head["seq"], head["hash"]) if head else None
 
 
+def read_hash(tx: Transaction, tenant: str, seq: int) -> bytes | None:
+    """Return the hash of a row; None if there is no such row."""
+    row = tx.one(
+        "SELECT hash FROM ledger WHERE chain = (SELECT chain FROM ledger_chains WHERE tenant = ?) AND seq = ?",
+        (tenant, seq),
+    )
+    return row["hash"] if row else None
+
+
+def read_hashes(tx: Transaction, tenant: str, *, after: int, limit: int) -> list[tuple[int, bytes]]:
+    """Return the numbers and hashes of rows, oldest first."""
+    rows = tx.all(
+        "SELECT seq, hash FROM ledger WHERE chain = (SELECT chain FROM ledger_chains WHERE tenant = ?) AND seq > ? "
+        "ORDER BY seq LIMIT ?",
+        (tenant, after, limit),
+    )
+    return [(row["seq"], row["hash"]) for row in rows]
+
+
 def undecodable_row_error() -> HostError:
     """Return the error for a row with bytes that are not text, which SQLite lets other programs store."""
     return HostError("a row of the ledger is not valid text", code="ledger.broken", action=Action.of("ledger.verify"))
 
 
-def _select_rows(tx: Transaction, query: str, values: Sequence[Any]) -> list[Row]:
-    try:
-        return tx.all(query, values)
-    except UnicodeDecodeError as error:
-        raise undecodable_row_error() from error
-
-
-def _filter_condition(entry_filter: EntryFilter, after: int | None, before: int | None) -> SqlCondition:
-    """Return the condition for everything but the type."""
-    conditions: list[SqlCondition] = []
-    # The few rows of a call are looked up first: otherwise SQLite walks through all rows in order.
-    if entry_filter.call is not None:
-        conditions.append((_OF_CALL, (entry_filter.call, entry_filter.call)))
-    if entry_filter.request is not None:
-        conditions.append((_OF_REQUEST, (entry_filter.request, entry_filter.request)))
-    # Failures are rare and found by type. The plugin index would search all rows of a busy plugin.
-    unindexed = " || ''" if entry_filter.wrong or entry_filter.outcome is not None else ""
-    comparisons = {
-        f"plugin{unindexed} = ?": entry_filter.plugin,
-        f"principal{unindexed} = ?": entry_filter.principal,
-        "at >= ?": entry_filter.since,
-        "at < ?": entry_filter.until,
-        "seq > ?": after,
-        "seq < ?": before,
-    }
-    conditions += [(f" AND {condition}", (value,)) for condition, value in comparisons.items() if value is not None]
-    return "".join(condition for condition, _ in conditions), tuple(one for _, values in conditions for one in values)
-
-
-def _failure_conditions(entry_filter: EntryFilter) -> list[SqlCondition]:
-    """Return the conditions for failures, each served by its own index.
-
-    The type is a literal: the partial index of failed calls covers one type, and the planner does not see bound values.
-    """
-    return [
-        (f" AND type = '{kind}'{f' AND {condition}' if condition else ''}", ())
-        for kind, condition in failure_queries()
-        if entry_filter.matches_type(kind)
-    ]
-
-
-def _type_conditions(tx: Transaction, tenant: str, kind: str) -> list[SqlCondition]:
-    """Return the conditions for entries of a type and for entries that report it; an entry may match several."""
-    if kind.endswith(".*"):
-        prefix = kind[:-1]
-        types = _types_between(tx, tenant, prefix, prefix[:-1] + "/")  # the character after the dot
-        reported = [name for name in REPORTED_BY if name.startswith(kind[:-1])]
-    else:
-        types = [kind]
-        reported = [kind] if kind in REPORTED_BY else []
-    conditions: list[SqlCondition] = [(" AND type = ?", (one,)) for one in types]
-    for name in reported:
-        # Facts are canonical JSON, so this text matches. A plugin that writes the same into the metrics of its
-        # result is matched too.
-        pattern = f'%"stands!_for":[%"{name.replace("_", "!_")}"%'
-        conditions += [(" AND type = ? AND facts LIKE ? ESCAPE '!'", (one, pattern)) for one in REPORTED_BY[name]]
-    return conditions
-
-
-def _any_of(conditions: Sequence[SqlCondition]) -> SqlCondition:
-    sql = " OR ".join(sql.removeprefix(" AND ") for sql, _ in conditions)
-    return (f" AND ({sql or '1 = 0'})" if conditions != _NO_CONDITION else ""), tuple(
-        value for _, values in conditions for value in values
+def _row_filter(entry_filter: EntryFilter) -> RowFilter:
+    principal = entry_filter.principal
+    return RowFilter(
+        _kind_condition(entry_filter),
+        entry_filter.plugin,
+        None if principal is None else (principal,),
+        entry_filter.call,
+        entry_filter.request,
+        entry_filter.since,
+        entry_filter.until,
     )
 
 
-def _types_between(tx: Transaction, tenant: str, start: str, end: str) -> list[str]:
-    """Return the types in use between these two, with one index lookup each."""
-    last = start
-    types: list[str] = []
-    while row := tx.one(_NEXT_TYPE, (tenant, last, end)):
-        last = row["type"]
-        types.append(last)
-    return types
+def _kind_condition(entry_filter: EntryFilter) -> KindCondition | None:
+    """Return the condition on the type of an entry, and on the facts by which it is listed."""
+    outcome, types = entry_filter.outcome, entry_filter.requested_types
+    if outcome is not None:
+        return lambda kind, listed: has_outcome(outcome, kind, listed)
+    if entry_filter.wrong:
+        return lambda kind, listed: entry_filter.matches_type(kind) and is_failure(kind, listed)
+    if not types:
+        return None
+
+    def matches(kind: str, listed: dict[str, Any]) -> bool:
+        # An entry may stand for events that are not recorded by themselves.
+        return entry_filter.matches_type(kind) or any(
+            isinstance(one, str) and entry_filter.matches_type(one) for one in listed.get("stands_for") or ()
+        )
+
+    return matches
 
 
 MAX_SCANNED_ENTRIES: Final = 4_000  # newest entries of a plugin that are scanned, of any type
-
-# The type is filtered afterwards and not in SQL: the index covers plugins, and a rarely called plugin
-# may have a million other entries.
-_SELECT_NEWEST = (
-    "SELECT at, type, facts, principal FROM ledger WHERE tenant = ? AND plugin = ? AND seq >= 1 "
-    "ORDER BY seq DESC LIMIT ?"
-)
 
 
 class EndedCall(NamedTuple):
@@ -305,13 +269,12 @@ def list_ended_calls(
     tx: Transaction, tenant: str, plugin: str, *, max_scanned: int = MAX_SCANNED_ENTRIES
 ) -> EndedCalls:
     """Return the outcomes of a plugin's last calls."""
-    rows = tx.all(_SELECT_NEWEST, (tenant, plugin, max_scanned))
+    # The type is filtered afterwards and not in SQL: a rarely called plugin may have a million other entries.
+    rows = find_rows(tx, tenant, RowFilter(plugin=plugin), limit=max_scanned)
     calls = [
-        _read_ended_call(row["at"], orjson.loads(row["facts"]), row["principal"])
-        for row in rows
-        if row["type"] == CallEnded.type
+        _read_ended_call(row.at, parse_object(row.facts), row.principal) for row in rows if row.type == CallEnded.type
     ]
-    return EndedCalls(calls, rows[-1]["at"] if len(rows) == max_scanned else None)
+    return EndedCalls(calls, rows[-1].at if len(rows) == max_scanned else None)
 
 
 def _read_ended_call(at: str, facts: dict[str, Any], caller: str | None) -> EndedCall:

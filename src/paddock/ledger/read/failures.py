@@ -1,14 +1,13 @@
 """Which entries count as failures. Pure.
 
-The same table decides in SQL and in Python, so that a page marks exactly what the query finds.
+The same table decides which entries a page lists and which it marks. Facts that it looks at are among `LISTED_FACTS`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 FAILURE_TYPES: Final = frozenset(
     """
@@ -40,16 +39,6 @@ class FactCondition(NamedTuple):
             facts.get(name) == value for name, value in self.lacks
         )
 
-    def sql(self) -> str:
-        """Return the condition on the `facts` column. Facts are canonical JSON, so a substring test is exact.
-
-        Both engines can index this expression, unlike `LIKE` with a bound value. The column comes first: SQLite swaps
-        the operands otherwise, and then does not match the expression with the index.
-        """
-        parts = [f"facts <> replace(facts, '{_json_fragment(*one)}', '')" for one in self.has]
-        parts += [f"facts = replace(facts, '{_json_fragment(*one)}', '')" for one in self.lacks]
-        return " AND ".join(parts)
-
 
 CONDITIONAL_FAILURES: Final[Mapping[str, tuple[FactCondition, ...]]] = MappingProxyType(
     {
@@ -68,10 +57,7 @@ CONDITIONAL_FAILURES: Final[Mapping[str, tuple[FactCondition, ...]]] = MappingPr
 """Types of which only entries that meet one of the conditions are failures."""
 
 CALL_OUTCOMES: Final = ("succeeded", "failed", "denied", "refused", "timed_out", "in_doubt")
-"""Outcomes by which calls can be listed quickly: all but the first are among the few that failed."""
-
-FailureQuery: TypeAlias = tuple[str, str]
-"""A type, and the extra SQL condition for its rows; empty where all rows match."""
+"""Outcomes by which calls can be listed."""
 
 
 def is_failure(kind: str, facts: Mapping[str, Any]) -> bool:
@@ -79,21 +65,6 @@ def is_failure(kind: str, facts: Mapping[str, Any]) -> bool:
     return kind in FAILURE_TYPES or any(one.matches(facts) for one in CONDITIONAL_FAILURES.get(kind, ()))
 
 
-def failure_queries() -> list[FailureQuery]:
-    """Return the failure table as query conditions."""
-    always: list[FailureQuery] = [(kind, "") for kind in sorted(FAILURE_TYPES)]
-    return always + [
-        (kind, condition.sql()) for kind, conditions in CONDITIONAL_FAILURES.items() for condition in conditions
-    ]
-
-
-def outcome_query(outcome: str) -> str:
-    """Return the condition for calls that ended with one of `CALL_OUTCOMES`, so that an index serves it."""
-    assert outcome in CALL_OUTCOMES
-    status = FactCondition((("status", outcome),)).sql()
-    failed = "" if outcome in ("succeeded", "denied") else f"{CONDITIONAL_FAILURES['call.ended'][0].sql()} AND "
-    return f"type = 'call.ended' AND {failed}{status}"
-
-
-def _json_fragment(name: str, value: Any) -> str:
-    return f'"{name}":{json.dumps(value)}'
+def has_outcome(outcome: str, kind: str, facts: Mapping[str, Any]) -> bool:
+    """Whether an entry of this type with these facts is a call that ended with one of `CALL_OUTCOMES`."""
+    return kind == "call.ended" and facts.get("status") == outcome

@@ -11,12 +11,24 @@ from paddock.core.clock import Clock, Random
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant, new_id, new_ids
 from paddock.ledger.entry import EntryDraft, IdentifiedDraft, prepare_entry, sanitize_entry, storable_text
-from paddock.ledger.entry_hash import COLUMNS, GENESIS_HASH, SealedEntry, entry_hash
+from paddock.ledger.entry_hash import GENESIS_HASH, entry_hash
+from paddock.ledger.stored_row import BLOCK_ROWS, COLUMN_NAMES, COLUMNS
+from paddock.ledger.write.chain_dictionary import ChainDictionary, add_chain
 from paddock.store.database import Transaction
 
 _BATCH_SIZES = (16, 4, 1)  # rows per INSERT: few sizes, so that the statements can be prepared
-_PLACEHOLDERS = f"({', '.join('?' * len(SealedEntry._fields))})"
+_PLACEHOLDERS = f"({', '.join('?' * len(COLUMN_NAMES))})"
 _INSERTS = {size: f"INSERT INTO ledger ({COLUMNS}) VALUES {', '.join([_PLACEHOLDERS] * size)}" for size in _BATCH_SIZES}  # noqa: S608
+_NOTE_TIME = (
+    "INSERT INTO ledger_times (chain, block, first_at, last_at) VALUES (?, ?, ?, ?) ON CONFLICT (chain, block) "
+    "DO UPDATE SET first_at = CASE WHEN excluded.first_at < ledger_times.first_at THEN excluded.first_at "
+    "ELSE ledger_times.first_at END, last_at = CASE WHEN excluded.last_at > ledger_times.last_at "
+    "THEN excluded.last_at ELSE ledger_times.last_at END"
+)
+_ADVANCE = (
+    "UPDATE ledger_heads SET seq = seq + ? WHERE tenant = ? RETURNING seq, hash, "
+    "(SELECT chain FROM ledger_chains WHERE ledger_chains.tenant = ledger_heads.tenant) AS chain"
+)
 
 
 def _tenant_of(draft: IdentifiedDraft) -> str:
@@ -47,6 +59,19 @@ class TransactionLedger:
         entry_id = new_id("evt", self.clock, self.random)
         draft = EntryDraft(event, self.tenant, self.clock.now(), call, request, principal)
         append_entries(self.tx, [(entry_id, draft)], self.random, sanitize=True)
+
+
+def record_draft(tx: Transaction, draft: IdentifiedDraft, random: Random) -> None:
+    """Append an entry when the transaction commits, together with those of other units of work.
+
+    For calls, many of which start and end at the same time: appending their entries together takes only a few
+    statements for all of them. A unit that reads what it recorded uses `TransactionLedger`.
+    """
+    tx.before_commit(_append_recorded, (draft, random))
+
+
+def _append_recorded(tx: Transaction, recorded: Sequence[tuple[IdentifiedDraft, Random]]) -> None:
+    append_entries(tx, [draft for draft, _ in recorded], recorded[0][1], sanitize=True)
 
 
 def record_all(tx: Transaction, clock: Clock, random: Random, events: Sequence[tuple[Tenant, CallId, Event]]) -> None:
@@ -92,7 +117,9 @@ def append_entries(
 def _extend_chain(
     tx: Transaction, tenant: str, drafts: Sequence[IdentifiedDraft], random: Random, *, sanitize: bool
 ) -> None:
-    seq, prev = _advance_head(tx, tenant, len(drafts))
+    chain, seq, prev = _advance_head(tx, tenant, len(drafts))
+    dictionary = ChainDictionary(tx, chain)
+    times = _TimeNotes()
     for batch in _split_batches(drafts):
         values: list[Any] = []
         for entry_id, draft in batch:
@@ -101,10 +128,41 @@ def _extend_chain(
                 entry = sanitize_entry(entry)
             seq += 1
             prev = entry_hash(prev, tenant, seq, entry, entry.facts)
-            personal = None if entry.personal is None else entry.personal.decode()
-            values += (tenant, seq, *entry[:7], entry.facts.decode(), personal, entry.salt, entry.commitment, prev)
+            template, facts = entry.stored
+            values += (
+                chain,
+                seq,
+                entry.id,
+                entry.at,
+                dictionary.kind(entry.type, entry.listed),
+                entry.plugin,
+                entry.call,
+                entry.request,
+                entry.principal,
+                None if template is None else dictionary.template(template),
+                facts.decode(),
+                None if entry.personal is None else entry.personal.decode(),
+                entry.salt,
+                # It follows from the two before, as long as they are not erased.
+                None,
+                prev,
+            )
+            times.add(seq, entry.at)
         tx.execute(_INSERTS[len(batch)], values)
+    for block, (first_at, last_at) in times.blocks.items():
+        tx.execute(_NOTE_TIME, (chain, block, first_at, last_at))
     tx.execute("UPDATE ledger_heads SET hash = ? WHERE tenant = ?", (prev, tenant))
+
+
+class _TimeNotes:
+    """The earliest and latest time in each block of rows."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, tuple[str, str]] = {}
+
+    def add(self, seq: int, at: str) -> None:
+        first_at, last_at = self.blocks.get(seq // BLOCK_ROWS, (at, at))
+        self.blocks[seq // BLOCK_ROWS] = (min(first_at, at), max(last_at, at))
 
 
 def _split_batches(drafts: Sequence[IdentifiedDraft]) -> Iterator[Sequence[IdentifiedDraft]]:
@@ -119,14 +177,14 @@ def _split_batches(drafts: Sequence[IdentifiedDraft]) -> Iterator[Sequence[Ident
             begin += size
 
 
-def _advance_head(tx: Transaction, tenant: str, count: int) -> tuple[int, bytes]:
-    """Lock the chain, move its head forward by `count` rows, and return the previous end."""
-    move = "UPDATE ledger_heads SET seq = seq + ? WHERE tenant = ? RETURNING seq, hash"
-    head = tx.one(move, (count, tenant))
+def _advance_head(tx: Transaction, tenant: str, count: int) -> tuple[int, int, bytes]:
+    """Lock the chain, move its head forward by `count` rows, and return its number and the previous end."""
+    head = tx.one(_ADVANCE, (count, tenant))
     if head is None:
         tx.execute(
             "INSERT INTO ledger_heads (tenant, seq, hash) VALUES (?, 0, ?) ON CONFLICT (tenant) DO NOTHING",
             (tenant, GENESIS_HASH),
         )
-        head = tx.one(move, (count, tenant)) or {"seq": count, "hash": GENESIS_HASH}
-    return head["seq"] - count, head["hash"]
+        head = tx.one(_ADVANCE, (count, tenant)) or {"seq": count, "hash": GENESIS_HASH, "chain": None}
+    chain = add_chain(tx, tenant) if head["chain"] is None else head["chain"]
+    return chain, head["seq"] - count, head["hash"]

@@ -1,0 +1,64 @@
+"""Whether stored text is a JSON object in canonical form (RFC 8785): only that is hashed alike by everyone. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, cast
+
+import orjson
+
+from paddock.core.canonical import MAX_SAFE_INTEGER, canonical_bytes
+from paddock.core.errors import CallerError
+from paddock.ledger.stored_row import CALL_GAP, GAP, REQUEST_GAP
+
+_MAX_PLAIN_DIGITS = 16  # digits of the largest integers that JSON keeps exactly
+_UNUSUAL_NUMBER = re.compile(r"[:,\[]-?\d+[.eE]|[:,\[]-?\d{16}")
+"""Numbers that orjson may encode differently from RFC 8785: fractions, exponents and large integers."""
+_PLAIN = rb'(?:"[ !#-\[\]-~]*"|-?(?:0|[1-9]\d{0,8})(?:\.\d{0,4}[1-9])?|true|false|null|\[\]|\{\})'
+_PLAIN_VALUES = re.compile(_PLAIN + rb"(?:" + GAP + _PLAIN + rb")*")
+_SAMPLES = ((REQUEST_GAP, b'"x"'), (CALL_GAP, b'"x"'), (GAP, b"0"))
+
+
+def canonical_object(text: str) -> dict[str, Any] | None:
+    """Return the object that a column holds; None where it is not an object in canonical form."""
+    try:
+        if text.isascii():  # the common case, in a third of the time
+            value = orjson.loads(text)
+            if _holds_texts(value) or _UNUSUAL_NUMBER.search(text) is None:
+                encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+                return _object(value) if encoded == text.encode() else None
+        value = json.loads(text, parse_int=_parse_number)
+        encoded = canonical_bytes(value)
+    except (TypeError, ValueError, RecursionError, CallerError):
+        return None
+    return _object(value) if encoded == text.encode() else None
+
+
+def _object(value: object) -> dict[str, Any] | None:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _holds_texts(value: object) -> bool:
+    """Whether all values of an object are text, for which all encoders agree."""
+    return isinstance(value, dict) and all(type(one) is str for one in cast("dict[str, object]", value).values())
+
+
+def _parse_number(digits: str) -> int | float:
+    """Parse an integer; beyond 2^53 it is RFC 8785's notation of a float."""
+    return int(digits) if len(digits) < _MAX_PLAIN_DIGITS or abs(int(digits)) <= MAX_SAFE_INTEGER else float(digits)
+
+
+def are_plain_values(values: bytes) -> bool:
+    """Whether texts that fill a template are each canonical JSON, as nearly all are; False if that is not certain."""
+    return not values or (_PLAIN_VALUES.fullmatch(values) is not None and b"-0" not in values)
+
+
+def canonical_template(template: bytes) -> dict[str, Any] | None:
+    """Return the object that a template makes with sample values; None if it does not make a canonical one."""
+    for gap, sample in _SAMPLES:
+        template = template.replace(gap, sample)
+    try:
+        return canonical_object(template.decode())
+    except ValueError:
+        return None

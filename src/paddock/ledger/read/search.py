@@ -1,0 +1,185 @@
+"""Finds rows of a chain by kind, plugin, principal, call, request and time, in either order, each by an index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, cast
+
+import orjson
+
+from paddock.core.events.calls import CallEnded
+from paddock.ledger.entry_hash import SealedEntry
+from paddock.ledger.read.rows import ChainRows, find_chain, read_kinds
+from paddock.ledger.read.time_ranges import SeqRange, find_time_ranges
+from paddock.store.database import Transaction
+
+KindCondition = Callable[[str, dict[str, Any]], bool]
+"""Whether entries of a type, with the facts by which they are listed, are wanted."""
+
+_FEW_ROWS: Final = 1_000  # so many are read one by one in no time
+_ROWS_PER_LOOKUP: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """Which rows to find; fields left out do not filter. Times are ISO-8601 in UTC, `until` is exclusive."""
+
+    kind: KindCondition | None = None
+    plugin: str | None = None
+    principals: tuple[str, ...] | None = None
+    call: str | None = None
+    request: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+
+ENDED_CALLS: Final = RowFilter(kind=lambda kind, _: kind == CallEnded.type)
+
+
+class _Column(NamedTuple):
+    """An indexed column, and the values to find there: any of them."""
+
+    name: str
+    values: Sequence[int | str]
+
+    @property
+    def condition(self) -> str:
+        """The condition on a row, written so that no index serves it: another one finds the rows."""
+        marks = ", ".join("?" * len(self.values))
+        return f"{self.name} + 0 IN ({marks})" if self.name == "kind" else f"{self.name} || '' IN ({marks})"
+
+
+def find_rows(
+    tx: Transaction,
+    tenant: str,
+    wanted: RowFilter,
+    *,
+    after: int | None = None,
+    before: int | None = None,
+    newest_first: bool = True,
+    limit: int,
+) -> list[SealedEntry]:
+    """Return the first rows that match, between two numbers if given."""
+    chain = find_chain(tx, tenant)
+    if chain is None:
+        return []
+    columns: list[_Column] = []
+    if wanted.principals is not None:
+        columns.append(_Column("principal", wanted.principals))
+    if wanted.plugin is not None:
+        columns.append(_Column("plugin", (wanted.plugin,)))
+    if wanted.kind is not None:
+        columns.append(_Column("kind", find_kinds(tx, chain, wanted.kind)))
+    if not all(column.values for column in columns):
+        return []
+    search = _Search(ChainRows(tenant, chain), wanted, columns, newest_first)
+    found: list[SealedEntry] = []
+    ranges = find_time_ranges(tx, chain, wanted.since, wanted.until)
+    for rows in reversed(ranges) if newest_first else ranges:
+        clipped = SeqRange(
+            max(rows.first, (after or 0) + 1), rows.last if before is None else min(rows.last, before - 1)
+        )
+        if clipped.first <= clipped.last and len(found) < limit:
+            found += search.run(tx, clipped, limit - len(found))
+    return found
+
+
+def find_kinds(tx: Transaction, chain: int, condition: KindCondition) -> tuple[int, ...]:
+    """Return the numbers of the kinds that meet a condition."""
+    return tuple(
+        number for number, kind in read_kinds(tx, chain).items() if condition(kind.type, _parse_listed(kind.facts))
+    )
+
+
+@lru_cache(maxsize=1024)
+def _parse_listed(facts: str) -> dict[str, Any]:
+    try:
+        parsed = orjson.loads(facts)
+    except ValueError:
+        return {}  # changed by somebody; verification says so
+    return cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    rows: ChainRows
+    wanted: RowFilter
+    columns: Sequence[_Column]
+    newest_first: bool
+
+    def run(self, tx: Transaction, within: SeqRange, limit: int) -> list[SealedEntry]:
+        """Return the first rows within a range."""
+        by_call = self.wanted.call is not None or self.wanted.request is not None
+        # `seq + 0` keeps SQLite from walking through the chain where another index finds the few rows of a call.
+        number, values = "seq + 0" if by_call else "seq", list[Any](within)
+        conditions = [f"{number} >= ?", f"{number} <= ?"]
+        for name, operator, value in (("at", ">=", self.wanted.since), ("at", "<", self.wanted.until)):
+            if value is not None:
+                conditions.append(f"{name} {operator} ?")
+                values.append(value)
+        for name, value in (("call", self.wanted.call), ("request", self.wanted.request)):
+            if value is not None:
+                conditions.append(
+                    f"{name} = ? AND seq IN (SELECT seq FROM ledger AS same WHERE same.{name} = ? AND same.chain = ?)"  # noqa: S608
+                )
+                values += (value, value, self.rows.chain)
+        driver = None if by_call else self._choose_driver(tx, within)
+        for column in self.columns:
+            if column is not driver:
+                conditions.append(column.condition)
+                values += column.values
+        if driver is None:
+            return self._select(tx, " AND ".join(conditions), values, limit)
+        if len(driver.values) == 1:
+            return self._select(tx, " AND ".join([f"{driver.name} = ?", *conditions]), (*driver.values, *values), limit)
+        # One query for each value: the index yields each in order, while one query for all would sort every row.
+        query = (
+            f"SELECT seq FROM ledger WHERE chain = ? AND {driver.name} = ? AND {' AND '.join(conditions)} "  # noqa: S608
+            f"ORDER BY seq {self._order} LIMIT ?"
+        )
+        numbers = {
+            row["seq"] for value in driver.values for row in tx.all(query, (self.rows.chain, value, *values, limit))
+        }
+        return self._read(tx, sorted(numbers, reverse=self.newest_first)[:limit])
+
+    @property
+    def _order(self) -> str:
+        return "DESC" if self.newest_first else "ASC"
+
+    def _select(self, tx: Transaction, condition: str, values: Sequence[Any], limit: int) -> list[SealedEntry]:
+        return self.rows.select(tx, f"{condition} ORDER BY seq {self._order} LIMIT ?", (*values, limit))
+
+    def _read(self, tx: Transaction, numbers: Sequence[int]) -> list[SealedEntry]:
+        """Return these rows, in this order."""
+        found: dict[int, SealedEntry] = {}
+        for begin in range(0, len(numbers), _ROWS_PER_LOOKUP):
+            some = numbers[begin : begin + _ROWS_PER_LOOKUP]
+            padded = [*some, *[some[-1]] * (_ROWS_PER_LOOKUP - len(some))]  # one statement for any number of rows
+            rows = self.rows.select(tx, f"seq IN ({', '.join('?' * _ROWS_PER_LOOKUP)})", padded)
+            found |= {row.seq: row for row in rows}
+        return [found[number] for number in numbers]
+
+    def _choose_driver(self, tx: Transaction, within: SeqRange) -> _Column | None:
+        """Return the column whose index finds the rows: one with few rows if there is one."""
+        if len(self.columns) < 2:
+            return self.columns[0] if self.columns else None
+        for column in self.columns:
+            if self._count(tx, column, within) < _FEW_ROWS:
+                return column
+        return self.columns[0]
+
+    def _count(self, tx: Transaction, column: _Column, within: SeqRange) -> int:
+        """Count the rows with one of a column's values, as far as it matters."""
+        query = (
+            f"SELECT count(*) AS n FROM (SELECT seq FROM ledger WHERE chain = ? AND {column.name} = ? "  # noqa: S608
+            "AND seq >= ? AND seq <= ? LIMIT ?) AS few"
+        )
+        count = 0
+        for value in column.values:
+            row = tx.one(query, (self.rows.chain, value, *within, _FEW_ROWS))
+            count += row["n"] if row else 0
+            if count >= _FEW_ROWS:
+                break
+        return count
