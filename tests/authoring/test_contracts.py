@@ -140,7 +140,10 @@ async def test_an_adapter_whose_intents_have_no_type_is_found_out(tmp_path: Path
     ("check", "old", "new", "why"),
     [
         ("handshake", '"greeter", "0.1.0"', '"greeter", "0.2.0"', "it says it is version '0.2.0'"),
-        ("handshake", "from paddock_sdk import Plugin", "import nothing_of_the_kind", "nothing_of_the_kind"),
+        pytest.param(
+            *("handshake", "from paddock_sdk import Plugin", "import nothing_of_the_kind", "nothing_of_the_kind"),
+            marks=pytest.mark.slow,
+        ),
         ("standard output", "plugin.run()", "import os; os.write(1, b'hello\\n'); plugin.run()", "hello"),
         ("call greet", '{"text": f', '{"words": f', "answered otherwise than it promised"),
         ("call greet", "plugin.log.info", "raise ValueError('no')\n    plugin.log.info", "greeter failed (ValueError)"),

@@ -59,6 +59,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Daemon, 
         yield started, key
 
 
+@pytest.mark.slow
 def test_a_call_without_a_daemon_is_made_with_what_the_other_may_do(paddock: Paddock, source: Path) -> None:
     prepare(paddock, source)
     assert data(paddock("call", "ours", "--as", "user:ann").json) == {"user": "user:ann", "may": ["notes.read"]}

@@ -84,7 +84,10 @@ def test_a_package_that_changes_while_a_person_reads_about_it_is_not_installed(
     assert not paddock.local.exists()
 
 
-@pytest.mark.parametrize(("meanwhile", "reason"), MEANWHILE)
+@pytest.mark.parametrize(
+    ("meanwhile", "reason"),
+    [*MEANWHILE[::3], *(pytest.param(*one, marks=pytest.mark.slow) for at, one in enumerate(MEANWHILE) if at % 3)],
+)
 def test_a_version_that_changes_while_a_person_reads_about_it_replaces_nothing(
     paddock: Paddock, source: Path, meanwhile: Callable[[Paddock], None], reason: str
 ) -> None:

@@ -198,6 +198,7 @@ plugin.run()
 """
 
 
+@pytest.mark.slow
 def test_a_plugin_is_given_the_secrets_that_files_hold_and_how_is_said_where_one_is_missing(
     paddock: Paddock, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ def test_the_same_holds_on_a_shared_store(postgres_address: str, tmp_path: Path)
     assert values(paddock("plugin", "knob", "tuner", "--json"))["turns"] == 3
 
 
+@pytest.mark.slow
 def test_what_the_running_plugin_refuses_is_told_with_its_reason(tuned: Paddock) -> None:
     with daemon(tuned):
         refused = tuned("plugin", "knob", "tuner", "colour=puce", code=7)

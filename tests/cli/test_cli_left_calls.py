@@ -49,6 +49,7 @@ def caller(homes: dict[str, Paddock], way: str) -> Paddock:
     return homes[way]
 
 
+@pytest.mark.slow
 @both_ways
 def test_whoever_waits_no_longer_is_told_that_it_may_have_happened(caller: Paddock) -> None:
     said = caller(*ADD, "--timeout", "3", code=8)
@@ -100,7 +101,7 @@ def test_a_call_that_its_operator_goes_on_with_is_not_said_to_be_cancelled(tmp_p
         assert f"paddock call unresolved show {made}" in said
 
 
-@pytest.mark.parametrize("key", [None, "k1"])
+@pytest.mark.parametrize("key", [pytest.param(None, marks=pytest.mark.slow), "k1"])
 def test_whoever_loses_the_daemon_over_a_call_learns_which_it_was_and_what_to_do(
     tmp_path: Path, key: str | None
 ) -> None:

@@ -262,7 +262,7 @@ def test_a_daemon_outlives_whoever_read_its_first_line(owner: Paddock) -> None:
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_stopping_daemon_lets_calls_finish_takes_no_new_ones_and_leaves_nothing(owner: Paddock, number: int) -> None:
     with daemon(owner) as started, ThreadPoolExecutor(1) as pool:
         pid = plugin_pid(started)
@@ -283,6 +283,7 @@ def test_a_stopping_daemon_lets_calls_finish_takes_no_new_ones_and_leaves_nothin
         assert not started.socket.exists()
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_the_daemon_at_once(owner: Paddock) -> None:
     with daemon(owner) as started, ThreadPoolExecutor(1) as pool:
         pid = plugin_pid(started)

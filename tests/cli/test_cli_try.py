@@ -253,6 +253,7 @@ def effects(paddock: Paddock) -> dict[str, list[str]]:
     return {one["name"]: one["effects"] for one in paddock.quickly("plugin", "tools", "needy", "--json").json["tools"]}
 
 
+@pytest.mark.slow
 def test_the_read_only_marks_that_a_trial_shows_are_trusted_at_once(paddock: Paddock, source: Path) -> None:
     docs = source / "docs"
     docs.mkdir()

@@ -169,6 +169,7 @@ def test_whoever_says_that_it_has_not_happened_sees_what_may_happen_twice_and_sa
     assert falling.quickly("call", "unresolved", "list", "--json").json["doubts"] == []
 
 
+@pytest.mark.slow
 def test_a_result_that_somebody_gives_is_one_that_the_callable_promises(falling: Paddock, tmp_path: Path) -> None:
     call, silent = doubted(falling, "add", "k1"), doubted(falling, "add", "k2")
     resolve = ("call", "unresolved", "resolve", call, "--happened", "--result")

@@ -361,6 +361,7 @@ def test_a_plugin_is_found_by_its_words(browser: Browser, served: Daemon) -> Non
         expect(page.get_by_text("No plugin has “<nothing>”")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_what_no_database_keeps_is_told_to_whoever_sends_it(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator") as page:
         asked = page.request.get("/ledger?plugin=%00", headers={"accept": "text/html"})

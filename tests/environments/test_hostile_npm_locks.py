@@ -103,7 +103,10 @@ def test_a_list_inside_an_archive_does_not_replace_what_is_pinned(author: Author
     assert printed(author.paddock, "mine") == "inner"
 
 
-@pytest.mark.parametrize("kind", ["dependencies", "optionalDependencies", "peerDependencies"])
+@pytest.mark.parametrize(
+    "kind",
+    ["dependencies", *(pytest.param(f"{kind}Dependencies", marks=pytest.mark.slow) for kind in ("optional", "peer"))],
+)
 def test_an_address_among_what_a_package_needs_does_not_replace_what_is_pinned(author: Author, kind: str) -> None:
     needs = {kind: {"inner": f"{author.registry.address}/evil/-/evil-1.0.0.tgz"}}
     author.install({"node_modules/good": author.entry("good", **needs), "node_modules/inner": author.entry("inner")})
@@ -111,6 +114,7 @@ def test_an_address_among_what_a_package_needs_does_not_replace_what_is_pinned(a
     assert not [path for path in author.registry.requests if "evil" in path]
 
 
+@pytest.mark.slow
 def test_a_server_that_has_its_dependency_in_its_archive_runs_with_that_one(
     paddock: Paddock, registry: NpmRegistry
 ) -> None:

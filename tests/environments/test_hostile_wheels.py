@@ -59,7 +59,13 @@ def test_nothing_that_a_plugin_requires_runs_while_it_is_installed(
 
 @pytest.mark.parametrize(
     "path",
-    ["scripts/python", "scripts/python3", "data/bin/python/python", "data/bin", "data/pyvenv.cfg", "data/programs/sly"],
+    [
+        *("scripts/python", "data/pyvenv.cfg"),
+        *(
+            pytest.param(path, marks=pytest.mark.slow)
+            for path in ("scripts/python3", "data/bin/python/python", "data/bin", "data/programs/sly")
+        ),
+    ],
 )
 def test_a_package_that_brings_a_file_of_the_environment_itself_is_refused(
     paddock: Paddock, index: PythonIndex, plugin: Path, path: str

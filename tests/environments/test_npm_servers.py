@@ -68,11 +68,16 @@ def test_an_archive_that_was_swapped_after_the_consent_is_refused(paddock: Paddo
     ("wanted", "code", "error"),
     [
         ("npm:nobody-made-this", 3, "environment.package_not_found"),
-        ("npm:@tests/tiny-server@7.0.0", 3, "environment.version_not_found"),
-        ("npm:needs-the-absent", 3, "environment.package_not_found"),
-        ("npm:needs-the-future", 6, "environment.other_node"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("npm:@tests/tiny-server@7.0.0", 3, "environment.version_not_found"),
+                ("npm:needs-the-absent", 3, "environment.package_not_found"),
+                ("npm:needs-the-future", 6, "environment.other_node"),
+                ("npm:from-an-address", 6, "environment.bad_lock"),
+            ]
+        ),
         ("npm:from-a-repository", 6, "environment.elsewhere"),
-        ("npm:from-an-address", 6, "environment.bad_lock"),
         ("npm:tiny-lib", 6, "environment.no_program"),
         ("npm:file:../evil", 6, "source.unknown"),
         ("npm:--registry=evil", 6, "source.unknown"),

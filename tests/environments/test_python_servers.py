@@ -54,6 +54,7 @@ def test_an_environment_is_compiled_read_only_and_holds_no_other_interpreter(
     assert command_of(paddock, "tiny-server") == (str(root / "bin/python"), str(root / "programs/tiny-server"))
 
 
+@pytest.mark.slow
 def test_arguments_program_name_and_capabilities_are_the_persons_and_survive_an_upgrade(
     paddock: Paddock, index: PythonIndex
 ) -> None:

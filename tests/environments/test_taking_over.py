@@ -118,6 +118,7 @@ def test_a_python_package_that_would_be_fetched_becomes_the_same_plugin_whatever
     assert "write:fs:config:/" in paddock.quickly("plugin", "show", "time").out
 
 
+@pytest.mark.slow
 def test_a_registrys_description_is_installed_as_the_package_it_names(
     paddock: Paddock, registry: NpmRegistry, tmp_path: Path
 ) -> None:

@@ -130,7 +130,6 @@ def test_a_folder_without_a_manifest_says_what_to_add(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FILE_NAMES)
-@settings(max_examples=60)
 @given(data=st.binary(max_size=200))
 def test_no_bytes_at_all_raise_anything_but_a_refusal(name: str, data: bytes) -> None:
     try:

@@ -74,7 +74,7 @@ def test_the_page_has_an_example_of_every_dialect() -> None:
 
 @pytest.mark.req("O-31", "agrees with the validator")
 @pytest.mark.parametrize("form", SOUND)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_document_breaks_the_published_schema_exactly_when_the_reader_reports_its_structure(
     form: str, data: st.DataObject

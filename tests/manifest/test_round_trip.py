@@ -18,7 +18,7 @@ from paddock.manifest.read import ManifestResult, read_bytes, read_stored
 from paddock.manifest.syntax.document import ParsedDocument
 
 # Each example is a whole document; many small runs find more than few long ones.
-few = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+few = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
 def assert_same_when_read_back(manifest: Manifest) -> None:

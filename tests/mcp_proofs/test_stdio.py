@@ -187,6 +187,7 @@ def test_the_example_lists_every_permitted_tool(served: Daemon, tmp_path: Path) 
     assert done.stdout.split() == [COUNT, "slow-count__squares"], done.stderr
 
 
+@pytest.mark.slow
 def test_the_example_asks_over_http_with_a_key_and_says_why_one_is_not_taken(served: Daemon) -> None:
     environment = served.paddock.environment
     served.paddock.quickly("user", "add", "hana")

@@ -159,7 +159,9 @@ class KeyPlace:
                 return {hashlib.scrypt(self.given.encode(), salt=row["salt"], **cost) for row in rows}
 
 
-@pytest.mark.parametrize("source", ["passphrase", "credential", "keyring", "file"])
+@pytest.mark.parametrize(
+    "source", ["passphrase", *(pytest.param(one, marks=pytest.mark.slow) for one in ("credential", "keyring")), "file"]
+)
 def test_the_key_for_secrets_and_what_opens_it_are_nowhere_else(paddock: Paddock, tmp_path: Path, source: str) -> None:
     place = KeyPlace(source, tmp_path / "elsewhere", paddock.home)
     paddock = Paddock(paddock.home, more=place.settings(), fresh=source == "keyring")
