@@ -47,7 +47,7 @@ def test_home_shows_what_needs_the_reader_the_day_and_what_is_unwell_as_it_comes
         assert waits.status == 202, waits.body
         expect(page.get_by_role("heading", name="1 thing needs you")).to_be_visible()
         need = page.locator("#needs li").first
-        expect(need).to_contain_text("asks for memory-markdown · retain")
+        expect(need).to_contain_text("wants to run retain of memory-markdown")
         expect(need).to_contain_text("expires in")
         expect(page.get_by_role("link", name="Open inbox")).to_be_visible()
         assert violations(page) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paddock.console.text.principal_text import multiline_params, principal_name, requester_name
-from paddock.principals.caller_text import caller_text
+from paddock.principals.caller_text import caller_text, label_with_owner
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_somebody_is_called_by_name(principal: str, said: str) -> None:
 
 def test_a_key_is_called_by_its_label_and_by_whom_it_acts_for() -> None:
     request = {"requester": "key:abc", "for_person": "user:ann"}
-    assert requester_name(request, {"key:abc": "mailer"}) == "ann, with the API key “mailer” (abc)"
+    assert requester_name(request, {"key:abc": "ann’s mailer"}) == "ann’s mailer"
     assert requester_name(request) == "ann, with the API key abc"
 
 
@@ -47,4 +47,6 @@ def test_a_letter_is_shown_as_a_letter_and_a_word_stays_in_its_place() -> None:
     ],
 )
 def test_a_key_is_named_once_by_its_owner(principal: str, owner: str | None, label: str, expected: str) -> None:
-    assert caller_text(principal, owner, {"key:1": label} if label else {}) == expected
+    labels = {"key:1": label_with_owner(label, str(owner).removeprefix("user:"))} if label else {}
+    assert caller_text(principal, owner, labels) == expected
+    assert principal_name(principal, labels) == (expected if label or owner is None else "API key 1")

@@ -27,19 +27,27 @@ _APPROVAL_STATES: Final = {
 
 
 def principal_name(principal: str, labels: Mapping[str, str] = _NO_LABELS) -> str:
-    """Return a readable name: `ann` for `user:ann`; other principals are named with their kind, keys by their label."""
+    """Return a readable name: `ann` for `user:ann`, `ann’s assistant` for her key of that label.
+
+    Others are named with their kind.
+
+    Args:
+        principal: The principal.
+        labels: The labels of API keys with their owners, by principal.
+    """
     tenant, _, name = principal.rpartition("/")
     prefix, _, bare_name = name.partition(":")
     if name in labels:
-        return f"API key “{labels[name]}” ({bare_name})"
+        return labels[name]
     text = _PRINCIPAL_TEXTS.get(prefix, "{}").format(bare_name) if bare_name else name
     return f"{text} of {tenant}" if tenant else text
 
 
 def requester_name(request: Mapping[str, Any], labels: Mapping[str, str] = _NO_LABELS) -> str:
-    """Return who requests an approval: for an API key the person it acts for, since people do not know keys."""
+    """Return who requests an approval: for an API key without a label also the person it acts for."""
     requester, person = str(request["requester"]), str(request.get("for_person") or "")
-    if not requester.rpartition("/")[2].startswith("key:") or not person:
+    name = requester.rpartition("/")[2]
+    if not name.startswith("key:") or name in labels or not person:
         return principal_name(requester, labels)
     return f"{principal_name(person)}, with the {principal_name(requester, labels)}"
 

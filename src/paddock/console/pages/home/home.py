@@ -19,6 +19,7 @@ from paddock.console.places import visible_places
 from paddock.console.templates import KEY_LABELS, HtmlFragment, render_fragment
 from paddock.console.tenant_changes import TenantChanges
 from paddock.console.text.call_text import outcome_severity, outcome_text
+from paddock.console.text.inbox_text import item_sentence, item_tag
 from paddock.console.text.plugin_text import PluginSummary, summarize_plugin
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import PaddockError
@@ -90,6 +91,7 @@ class HomePages:
         plugins = [summarize_plugin(item) for item in listed]
         needs = await self._host.inbox.page(InboxQuery(principal, ALL_KINDS, limit=_MAX_NEEDS))
         counts = await self._host.inbox.counts(principal)
+        labels = await self._host.identity.api_keys.labels(principal.tenant)
         calls = await self._host.calls.history.page(principal, CallFilter(), limit=_MAX_RECENT)
         running = [call for call in calls.current if call["outcome"] in _RUNNING_OUTCOMES]
         recent = [call for call in (*calls.current, *calls.ended) if call["outcome"] not in _RUNNING_OUTCOMES]
@@ -98,7 +100,7 @@ class HomePages:
             "operates": operates,
             "may_install": HOST.allows(caller),
             "summary": summarize_home(plugins, needs=counts.total, running=len(running), operates=operates),
-            "needs": needs.items,
+            "needs": [(item, item_sentence(item, labels), item_tag(item)) for item in needs.items],
             "needs_total": counts.total,
             "with_others": counts.with_others,
             "unavailable": list(dict.fromkeys(needs.unavailable.values())),
@@ -112,7 +114,7 @@ class HomePages:
             "healthy": healthy,
             "healthy_key": _digest(plugin.name for plugin in healthy),
             "recent": [_call_view(call) for call in recent[:_MAX_RECENT]],
-            KEY_LABELS: await self._host.identity.api_keys.labels(principal.tenant),
+            KEY_LABELS: labels,
         }
 
     async def _day_values(self, context: CallContext) -> dict[str, Any] | None:
