@@ -60,7 +60,7 @@ def places(served: Daemon) -> dict[str, str]:
         "plugin": "/plugins/native-notes",
         "tool": "/plugins/native-notes/run/add_note",
         "install": "/install",
-        "approvals": "/inbox",
+        "inbox": f"/inbox?open={approval}",
         "approval": f"/approvals/{approval}",
         "ledger": "/ledger",
         "call": f"/calls/{call}",
