@@ -114,6 +114,8 @@ def test_three_are_answered_in_a_row_by_keyboard_alone(browser: Browser, office:
     with visiting(browser, office.served, "operator") as page:
         page.goto("/inbox?kind=approval")
         page.keyboard.press("j")
+        ring = page.evaluate("(one => [one.outlineWidth, one.outlineColor])(getComputedStyle(document.activeElement))")
+        assert ring[0] == "2px" and ring[1].startswith("rgb("), "the ring around what has the focus is translucent"
         page.keyboard.press("a")  # opens the row: an answer counts for what is on screen
         expect(opened(page)).to_contain_text("bob")
         assert office.request(first)["state"] == "pending"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
 from paddock.core.action import Action
-from paddock.core.call import OPERATOR, Principal
+from paddock.core.call import OPERATOR
 from paddock.core.ids import Tenant
 from paddock.host.inbox.item import InboxItem, InboxKind, hashed_item_id
-from paddock.host.inbox.source import InboxQuery, first_items
+from paddock.host.inbox.source import OperatorSource
 from paddock.manifest.effects import Risk
 from paddock.plugins.store.thread import StoreThread
 from paddock.plugins.tool_pinning.accept import quarantined_definitions
@@ -19,32 +18,17 @@ from paddock.plugins.tool_pinning.rows import DefinitionRow
 _KIND: Final = InboxKind.DEFINITION
 
 
-class DefinitionSource:
-    """Definitions of servers that wait for acceptance. For operators of the tenant.
+def definition_source(views: StoreThread) -> OperatorSource:
+    """Return the source of definitions that wait for acceptance.
 
     Args:
         views: The plugin store, for reads.
     """
 
-    kinds = frozenset({_KIND})
+    async def list_items(tenant: Tenant) -> list[InboxItem]:
+        return [definition_item(row, tenant) for row in await views.run(quarantined_definitions, tenant)]
 
-    def __init__(self, views: StoreThread) -> None:
-        self._views = views
-
-    async def page(self, query: InboxQuery) -> list[InboxItem]:
-        return [] if query.with_others else first_items(await self._items(query.principal), query)
-
-    async def counts(self, principal: Principal, limit: int, *, with_others: bool) -> Mapping[InboxKind, int]:
-        return {_KIND: 0 if with_others else min(limit, len(await self._items(principal)))}
-
-    async def find(self, principal: Principal, item_id: str) -> InboxItem | None:
-        return next((item for item in await self._items(principal) if item.id == item_id), None)
-
-    async def _items(self, principal: Principal) -> list[InboxItem]:
-        if OPERATOR not in principal.roles:
-            return []
-        rows = await self._views.run(quarantined_definitions, principal.tenant)
-        return [definition_item(row, principal.tenant) for row in rows]
+    return OperatorSource(_KIND, list_items)
 
 
 def definition_item(row: DefinitionRow, tenant: Tenant) -> InboxItem:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from paddock.core.action import Action, ActionKind
-from paddock.core.call import OPERATOR, Principal
+from paddock.core.call import OPERATOR
 from paddock.core.ids import Tenant
 from paddock.host.inbox.item import InboxChoice, InboxItem, InboxKind, hashed_item_id
-from paddock.host.inbox.source import InboxQuery, first_items
+from paddock.host.inbox.source import OperatorSource
 from paddock.host.repairs.repair import Repair, RepairButton, RepairLink, Severity
 from paddock.host.repairs.repair_service import RepairService
 from paddock.manifest.effects import Risk
@@ -31,32 +31,18 @@ _PLUGIN_ACTIONS: Final[Mapping[str, ActionKind]] = {
 }
 
 
-class RepairSource:
-    """Problems that a person has to fix. For operators of the tenant.
+def repair_source(repairs: RepairService) -> OperatorSource:
+    """Return the source of problems that a person has to fix.
 
     Args:
         repairs: Detects them; a list of a few seconds ago is good enough here, since every page counts them.
     """
 
-    kinds = frozenset({_KIND})
+    async def list_items(tenant: Tenant) -> list[InboxItem]:
+        found = await repairs.recent_repairs(tenant)
+        return [repair_item(repair, tenant) for repair in found.open if repair.kind not in _OTHER_SOURCES]
 
-    def __init__(self, repairs: RepairService) -> None:
-        self._repairs = repairs
-
-    async def page(self, query: InboxQuery) -> list[InboxItem]:
-        return [] if query.with_others else first_items(await self._items(query.principal), query)
-
-    async def counts(self, principal: Principal, limit: int, *, with_others: bool) -> Mapping[InboxKind, int]:
-        return {_KIND: 0 if with_others else min(limit, len(await self._items(principal)))}
-
-    async def find(self, principal: Principal, item_id: str) -> InboxItem | None:
-        return next((item for item in await self._items(principal) if item.id == item_id), None)
-
-    async def _items(self, principal: Principal) -> list[InboxItem]:
-        if OPERATOR not in principal.roles:
-            return []
-        repairs = await self._repairs.recent_repairs(principal.tenant)
-        return [repair_item(repair, principal.tenant) for repair in repairs.open if repair.kind not in _OTHER_SOURCES]
+    return OperatorSource(_KIND, list_items)
 
 
 def repair_item(repair: Repair, tenant: Tenant) -> InboxItem:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from paddock.core.call import Principal
+from paddock.core.call import OPERATOR, Principal
+from paddock.core.ids import Tenant
 from paddock.host.inbox.item import InboxItem, InboxKind, InboxPosition
 
 
@@ -53,3 +54,29 @@ def first_items(items: Iterable[InboxItem], query: InboxQuery) -> list[InboxItem
     after = query.after
     found = [item for item in items if item.kind in query.kinds and (after is None or item.position > after)]
     return sorted(found, key=lambda item: item.position)[: query.limit]
+
+
+class OperatorSource:
+    """A source of one kind whose items are few: all of a tenant are listed at once, for its operators.
+
+    Args:
+        kind: Their kind.
+        list_items: Lists those of a tenant.
+    """
+
+    def __init__(self, kind: InboxKind, list_items: Callable[[Tenant], Awaitable[Sequence[InboxItem]]]) -> None:
+        self.kinds = frozenset({kind})
+        self._kind = kind
+        self._list_items = list_items
+
+    async def page(self, query: InboxQuery) -> list[InboxItem]:
+        return [] if query.with_others else first_items(await self._items(query.principal), query)
+
+    async def counts(self, principal: Principal, limit: int, *, with_others: bool) -> Mapping[InboxKind, int]:
+        return {self._kind: 0 if with_others else min(limit, len(await self._items(principal)))}
+
+    async def find(self, principal: Principal, item_id: str) -> InboxItem | None:
+        return next((item for item in await self._items(principal) if item.id == item_id), None)
+
+    async def _items(self, principal: Principal) -> Sequence[InboxItem]:
+        return await self._list_items(principal.tenant) if OPERATOR in principal.roles else ()

@@ -19,10 +19,10 @@ from paddock.host.identity.people import ConsentService, PeopleService
 from paddock.host.identity.principal_transactions import PrincipalTransactions
 from paddock.host.identity.tenants import TenantService
 from paddock.host.inbox.approval_source import ApprovalSource
-from paddock.host.inbox.definition_source import DefinitionSource
+from paddock.host.inbox.definition_source import definition_source
 from paddock.host.inbox.inbox import InboxService
 from paddock.host.inbox.outcome_source import UnknownOutcomeSource
-from paddock.host.inbox.repair_source import RepairSource
+from paddock.host.inbox.repair_source import repair_source
 from paddock.host.ledger.webhooks import WebhookService
 from paddock.host.observability.health import HostHealth
 from paddock.host.repairs.fact_collector import FactCollector
@@ -88,7 +88,7 @@ def build_inbox(
     sources = (
         ApprovalSource(database, clock),
         UnknownOutcomeSource(database),
-        DefinitionSource(views),
-        RepairSource(repairs),
+        definition_source(views),
+        repair_source(repairs),
     )
     return InboxService(sources, live_events)
