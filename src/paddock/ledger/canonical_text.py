@@ -17,6 +17,7 @@ _UNUSUAL_NUMBER = re.compile(r"[:,\[]-?\d+[.eE]|[:,\[]-?\d{16}")
 """Numbers that orjson may encode differently from RFC 8785: fractions, exponents and large integers."""
 _PLAIN = rb'(?:"[ !#-\[\]-~]*"|-?(?:0|[1-9]\d{0,8})(?:\.\d{0,4}[1-9])?|true|false|null|\[\]|\{\})'
 _PLAIN_VALUES = re.compile(_PLAIN + rb"(?:" + GAP + _PLAIN + rb")*")
+_TEXT = {str}
 _SAMPLES = ((REQUEST_GAP, b'"x"'), (CALL_GAP, b'"x"'), (GAP, b"0"))
 
 
@@ -41,7 +42,7 @@ def _object(value: object) -> dict[str, Any] | None:
 
 def _holds_texts(value: object) -> bool:
     """Whether all values of an object are text, for which all encoders agree."""
-    return isinstance(value, dict) and all(type(one) is str for one in cast("dict[str, object]", value).values())
+    return isinstance(value, dict) and set(map(type, cast("dict[str, object]", value).values())) <= _TEXT
 
 
 def _parse_number(digits: str) -> int | float:

@@ -246,11 +246,12 @@ def sanitize_entry(entry: PreparedEntry) -> PreparedEntry:
 
     Lone surrogates and NUL become a question mark.
     """
-    names = entry[3:7]
-    plugin, call, request, principal = sanitized = tuple(
-        None if text is None else storable_text(text) for text in names
-    )
-    if sanitized == names:
+    names = plugin, call, request, principal = entry[3:7]
+    # An empty text is printable. This is asked of every entry, and nearly all are.
+    if all(map(str.isprintable, (plugin or "", call or "", request or "", principal or ""))):
+        return entry
+    plugin, call, request, principal = (None if text is None else storable_text(text) for text in names)
+    if names == (plugin, call, request, principal):
         return entry
     personal, commitment = entry.personal, entry.commitment
     if principal is not None and personal is not None and entry.salt is not None:

@@ -132,7 +132,8 @@ def list_types(tx: Transaction, tenant: str = DEFAULT_TENANT) -> list[str]:
 def list_names(tx: Transaction, column: Literal["plugin", "principal"], tenant: str, limit: int) -> list[str]:
     """Return the first distinct plugins or principals in order, with one index lookup each."""
     query = (
-        f"SELECT {column} AS name FROM ledger WHERE chain = ? AND {column} > ? AND +seq >= 1 "  # noqa: S608
+        f"SELECT {column} AS name FROM ledger INDEXED BY ledger_by_{column} "  # noqa: S608
+        f"WHERE chain = ? AND {column} > ? AND seq + 0 >= 1 "
         f"ORDER BY {column} LIMIT 1"
     )
     chain = find_chain(tx, tenant)

@@ -45,6 +45,10 @@ class _Column(NamedTuple):
     values: Sequence[int | str]
 
     @property
+    def index_name(self) -> str:
+        return f"ledger_by_{self.name}"
+
+    @property
     def condition(self) -> str:
         """The condition on a row, written so that no index serves it: another one finds the rows."""
         marks = ", ".join("?" * len(self.values))
@@ -61,7 +65,7 @@ def find_rows(
     newest_first: bool = True,
     limit: int,
 ) -> list[SealedEntry]:
-    """Return the first rows that match, between two numbers if given."""
+    """Return the first rows that match, between two numbers if given. They are to be shown and not to be hashed."""
     chain = find_chain(tx, tenant)
     if chain is None:
         return []
@@ -133,11 +137,12 @@ class _Search:
         if driver is None:
             return self._select(tx, " AND ".join(conditions), values, limit)
         if len(driver.values) == 1:
-            return self._select(tx, " AND ".join([f"{driver.name} = ?", *conditions]), (*driver.values, *values), limit)
+            condition = " AND ".join([f"{driver.name} = ?", *conditions])
+            return self._select(tx, condition, (*driver.values, *values), limit, driver.index_name)
         # One query for each value: the index yields each in order, while one query for all would sort every row.
         query = (
-            f"SELECT seq FROM ledger WHERE chain = ? AND {driver.name} = ? AND {' AND '.join(conditions)} "  # noqa: S608
-            f"ORDER BY seq {self._order} LIMIT ?"
+            f"SELECT seq FROM ledger INDEXED BY {driver.index_name} WHERE chain = ? AND {driver.name} = ? "  # noqa: S608
+            f"AND {' AND '.join(conditions)} ORDER BY seq {self._order} LIMIT ?"
         )
         numbers = {
             row["seq"] for value in driver.values for row in tx.all(query, (self.rows.chain, value, *values, limit))
@@ -148,8 +153,11 @@ class _Search:
     def _order(self) -> str:
         return "DESC" if self.newest_first else "ASC"
 
-    def _select(self, tx: Transaction, condition: str, values: Sequence[Any], limit: int) -> list[SealedEntry]:
-        return self.rows.select(tx, f"{condition} ORDER BY seq {self._order} LIMIT ?", (*values, limit))
+    def _select(
+        self, tx: Transaction, condition: str, values: Sequence[Any], limit: int, index: str = ""
+    ) -> list[SealedEntry]:
+        query = f"{condition} ORDER BY seq {self._order} LIMIT ?"
+        return self.rows.select(tx, query, (*values, limit), index=index, sealed=False)
 
     def _read(self, tx: Transaction, numbers: Sequence[int]) -> list[SealedEntry]:
         """Return these rows, in this order."""
@@ -157,7 +165,7 @@ class _Search:
         for begin in range(0, len(numbers), _ROWS_PER_LOOKUP):
             some = numbers[begin : begin + _ROWS_PER_LOOKUP]
             padded = [*some, *[some[-1]] * (_ROWS_PER_LOOKUP - len(some))]  # one statement for any number of rows
-            rows = self.rows.select(tx, f"seq IN ({', '.join('?' * _ROWS_PER_LOOKUP)})", padded)
+            rows = self.rows.select(tx, f"seq IN ({', '.join('?' * _ROWS_PER_LOOKUP)})", padded, sealed=False)
             found |= {row.seq: row for row in rows}
         return [found[number] for number in numbers]
 
@@ -173,8 +181,8 @@ class _Search:
     def _count(self, tx: Transaction, column: _Column, within: SeqRange) -> int:
         """Count the rows with one of a column's values, as far as it matters."""
         query = (
-            f"SELECT count(*) AS n FROM (SELECT seq FROM ledger WHERE chain = ? AND {column.name} = ? "  # noqa: S608
-            "AND seq >= ? AND seq <= ? LIMIT ?) AS few"
+            f"SELECT count(*) AS n FROM (SELECT seq FROM ledger INDEXED BY {column.index_name} "  # noqa: S608
+            f"WHERE chain = ? AND {column.name} = ? AND seq >= ? AND seq <= ? LIMIT ?) AS few"
         )
         count = 0
         for value in column.values:
