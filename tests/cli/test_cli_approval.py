@@ -200,6 +200,16 @@ def test_what_is_confirmed_once_is_not_asked_again_until_it_is_revoked(caller: P
     caller("approval", "deny", held(caller, *ODD)["approval"], "-y")
 
 
+def test_the_line_to_type_without_a_terminal_says_all_that_was_typed(served: Paddock) -> None:
+    approval = held(served)["approval"]
+    choices = ("--once", "--params", '{"to": "eve"}', "-m", "not to Bob")
+    refused = served("approval", "approve", approval, *choices, code=4)
+    typed = f"""paddock approval approve {approval} --once --params '{{"to": "eve"}}' --comment 'not to Bob' --yes"""
+    assert typed in refused.err
+    assert state(served, approval) == "pending"
+    served("approval", "deny", approval, "--yes")
+
+
 @both_ways
 def test_what_cannot_be_answered_so_says_why(caller: Paddock) -> None:
     waits = held(caller)

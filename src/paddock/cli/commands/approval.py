@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -133,7 +134,9 @@ def approve(
     body: dict[str, Any] = {"comment": comment} | ({"scope": scopes[0]} if scopes else {})
     body |= {"reach": "plugin"} if plugin else {}
     body |= {"params": read_parameters(params)} if params is not None else {}
-    _send_verdict(approval_id, "approve", body, tenant, yes=yes, as_json=as_json)
+    options_typed = [*(f"--{scope}" for scope in scopes), *(["--plugin"] if plugin else [])]
+    options_typed += ["--params", params] if params is not None else []
+    _send_verdict(approval_id, "approve", body, tenant, options_typed, yes=yes, as_json=as_json)
 
 
 @app.command("deny", examples=["paddock approval deny ID -m 'not to her' -y"])
@@ -210,17 +213,26 @@ def remove_standing(standing_id: str, *, tenant: str, as_json: bool) -> None:
 
 
 def _send_verdict(
-    approval_id: str, verdict: str, body: dict[str, Any], tenant: str, *, yes: bool, as_json: bool
+    approval_id: str,
+    verdict: str,
+    body: dict[str, Any],
+    tenant: str,
+    options_typed: Sequence[str] = (),
+    *,
+    yes: bool,
+    as_json: bool,
 ) -> None:
+    """Send an answer. `options_typed` are those that decide what it says, as the person typed them."""
     from paddock.cli.client.api_client import open_client, path_segment
     from paddock.cli.output.approval_prompt import print_chosen_scope
     from paddock.core.error_formats import error_from_problem
 
     if not yes and not is_interactive():
+        words = [verdict, approval_id, *options_typed, *(["--comment", body["comment"]] if body["comment"] else [])]
         raise NeedsConsent(
             f"{verdict} {approval_id}?",
             hint="there is no terminal to ask on; if you mean it:"
-            f" paddock approval {verdict} {approval_id}{tenant_option(tenant)} --yes",
+            f" paddock approval {shlex.join(words)}{tenant_option(tenant)} --yes",
         )
     address, call = f"/approvals/{path_segment(approval_id)}", None
     with open_client(tenant) as client:
