@@ -27,7 +27,6 @@ from typing import NamedTuple, Protocol
 
 from paddock import __version__
 from paddock.core.errors import HostError, StoreUnavailable
-from paddock.store.ledger_rows import move_ledger_rows
 from paddock.store.transaction import Transaction
 
 MIGRATIONS_DIR = Path(__file__).parent / "migrations"
@@ -37,7 +36,18 @@ _TYPE_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _CREATE_TABLE_SQL = (
     "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT, checksum TEXT, program TEXT)"
 )
-_MOVES: Mapping[str, Callable[[Transaction], bool]] = {"ledger_moved": move_ledger_rows}
+
+
+def _move_ledger_rows(tx: Transaction) -> bool:
+    if tx.one("SELECT 1 AS found FROM ledger_before_33 LIMIT 1") is None:
+        return False
+    # Imported lazily: every command imports this module, and a store is upgraded once.
+    from paddock.store.ledger_rows import move_ledger_rows
+
+    return move_ledger_rows(tx)
+
+
+_MOVES: Mapping[str, Callable[[Transaction], bool]] = {"ledger_moved": _move_ledger_rows}
 """What moves rows before a migration, by its name: some of them in each call, until it returns False."""
 _ROOM_SHARES: Mapping[str, float] = {"ledger_kinds": 0.4}
 """How much room a migration needs beside the file, as a share of its size, where that is more than a little."""
