@@ -8,8 +8,10 @@ import pytest
 from tests.principals.conftest import Office
 
 from paddock.approvals.removal import remove_group, remove_person
+from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Conflict, NotFound, OperatorError
 from paddock.core.events.principals import GroupChanged, PersonAdded, PersonChanged, TenantCreated, TenantRemoved
+from paddock.ledger.write.append import TransactionLedger
 from paddock.principals.api_keys import list_keys
 from paddock.principals.groups import add_group, change_member, list_groups
 from paddock.principals.people import add_person, change_rights, find_person, list_people, require_person, set_disabled
@@ -40,10 +42,6 @@ ROWS = {
         "grants",
         {"plugin": "notes", "enabled": 1, "capabilities": "[]", "digest": "", "changed_at": ""},
     ),
-    "ledger entries": (
-        "ledger",
-        {"seq": 1, "id": "evt_1", "at": "", "type": "", "facts": "", "hash": b""},
-    ),
 }
 
 
@@ -52,13 +50,22 @@ def insert(tx: Transaction, table: str, **values: Any) -> None:
     tx.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
 
 
-@pytest.mark.parametrize("kept", ROWS)
+def keep(tx: Transaction, kept: str, tenant: str) -> None:
+    """Let one thing of this kind belong to a tenant."""
+    if kept == "ledger entries":
+        TransactionLedger(tx, SystemClock(), SystemRandom(), tenant).publish(TenantCreated(tenant, "local:ada"))
+    else:
+        table, values = ROWS[kept]
+        insert(tx, table, tenant=tenant, **values)
+
+
+@pytest.mark.parametrize("kept", [*ROWS, "ledger entries"])
 def test_a_tenant_that_something_belongs_to_stays_and_says_what_to_do(office: Office, kept: str) -> None:
     office.change(lambda change: add_tenant(change, "beta"), "default")
     plugin = {"name": "notes", "title": "", "default_version": "1", "local": 0, "installed_at": ""}
     office.database.write(lambda tx: insert(tx, "plugins", **plugin))
-    table, values = ROWS[kept]
-    office.database.write(lambda tx: insert(tx, table, tenant="beta", **values))
+    for tenant in ("acme", "beta"):
+        office.database.write(lambda tx, tenant=tenant: keep(tx, kept, tenant))
 
     with pytest.raises(Conflict) as refused:
         office.change(lambda change: remove_tenant(change, "beta"), "default")
