@@ -10,6 +10,7 @@ from fixtures.daemons import daemon
 from fixtures.parrot import parrot
 from paddock.core.errors import Problem
 from paddock.plugins.store.listing import InstalledState
+from paddock.plugins.tool_pinning.tools import ListingJson
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plugin-json.md"
 
@@ -31,7 +32,8 @@ def test_every_field_of_list_and_info_is_documented(paddock: Paddock, source: Pa
     assert listed.keys() == documented("Fields of list and show")
     assert shown.keys() == documented("Fields of list and show") | documented("Fields of show only")
     assert listed["runtime"].keys() == shown["runtime"].keys() == enabled["runtime"].keys() == documented("runtime")
-    assert (tools.keys(), tools["tools"]) == ({"name", "known", "tools", "read_marks", "hints"}, shown["tools"])
+    keys = {"name", "known", "listing", "tools", "read_marks", "hints"}
+    assert (tools.keys(), tools["listing"], tools["tools"]) == (keys, None, shown["tools"])
     assert all(one.keys() == documented("tools") for one in shown["tools"])
     assert enabled.keys() == {"name", "version", "state", "runtime", "warnings", "trusted_reads"}
     assert (enabled["state"], listed["state"], shown["state"]) == ("enabled",) * 3
@@ -48,9 +50,10 @@ def test_without_a_daemon_the_fields_are_the_same_and_there_is_no_process(paddoc
     assert (listed.keys(), listed["runtime"]) == (documented("Fields of list and show"), None)
 
 
-def test_every_state_of_an_installation_and_every_field_of_a_warning_is_documented() -> None:
+def test_every_state_of_an_installation_and_every_field_of_a_warning_and_of_a_listing_is_documented() -> None:
     states = re.findall(r"^\| `([a-z ]+)` \|", PAGE.read_text(encoding="utf-8").split("\n## ")[0], re.MULTILINE)
     warning = Problem("path", "message", "hint", "code", 1).to_dict()
 
     assert [one for one in states if one != "state"] == [state.value for state in InstalledState]
     assert warning.keys() == documented("Warnings, obstacles and mistakes")
+    assert ListingJson.__annotations__.keys() == documented("listing")
