@@ -90,14 +90,21 @@ def test_a_person_tries_a_plugin_ticks_what_it_needs_and_trusts_its_marks(
 ) -> None:
     docs = folder / "needy" / "docs"
     with visiting(browser, served, "operator") as page:
+        page.goto("/plugins/needy")
+        marks = page.get_by_role("checkbox", name="Trust its own read-only marks")
+        expect(marks).to_have_accessible_name("Trust its own read-only marks")  # beside Enable: nobody knows them yet
         try_until_it_answers(page, "needy", docs)
         assert violations(page) == []
         assert granted(served, "needy") == [f"read:fs:{docs.parent}/server/main.py", f"write:fs:{docs}"]
 
+        page.goto("/plugins/needy")
+        expect(marks).to_have_count(1)
+        page.goto("/plugins/needy/try")
+        expect(page.get_by_text("look, count")).to_be_visible()
         page.get_by_label("Trust its own read-only marks: 2 tools").check()
         page.get_by_role("button", name="Trust them").click()
         expect(page.get_by_role("status")).to_have_text("Noted. You take its word for that from now on.")
-        expect(page.get_by_text("2 tools will count as read-only once it runs")).to_be_visible()
+        expect(page.get_by_text("2 tools count as read-only because")).to_be_visible()
         page.get_by_role("button", name="Enable").click()
         expect(page.get_by_role("status")).to_have_text("It is enabled.")
     tools = served.paddock.quickly("plugin", "tools", "needy", "--json").json["tools"]

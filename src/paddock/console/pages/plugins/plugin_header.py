@@ -44,8 +44,8 @@ class PluginHeader:
         tools: The tools that can be run.
         more_tools: How many of them are not listed.
         enabled: Whether it is enabled.
-        offer_trust: Whether enabling offers to trust its read-only marks.
-        marks: How many such marks are known.
+        offer_trust: Whether enabling offers to trust its read-only marks: only while nobody knows them. Known marks are
+            offered on its page and by its trial, where it is shown which tools they are.
         behaves: Whether it describes how the assistant should behave.
         runs_host: Whether the caller operates the host.
     """
@@ -63,7 +63,6 @@ class PluginHeader:
     more_tools: int = 0
     enabled: bool = False
     offer_trust: bool = False
-    marks: int = 0
     behaves: bool = False
     runs_host: bool = False
 
@@ -80,11 +79,10 @@ async def load_header(host: Host, request: Request) -> PluginHeader:
     except PluginError as error:  # the version it is pinned to was removed: its other pages say what helps
         return PluginHeader(name, name, "", error.message, "bad", runs_host=HOST.allows(caller_of(request)))
     tools = await host.plugins.features.tools(plugin["name"], tenant=context.tenant)
-    marks = 0 if plugin["enabled"] else len(tools["read_marks"]["untrusted"])
-    return build_header(plugin, marks=marks, tools_known=tools["known"], runs_host=HOST.allows(caller_of(request)))
+    return build_header(plugin, tools_known=tools["known"], runs_host=HOST.allows(caller_of(request)))
 
 
-def build_header(plugin: PluginJson, *, marks: int, tools_known: bool, runs_host: bool) -> PluginHeader:
+def build_header(plugin: PluginJson, *, tools_known: bool, runs_host: bool) -> PluginHeader:
     """Build the header of a plugin that was loaded."""
     runtime: Mapping[str, Any] = plugin["runtime"] or {}
     status, mood = plugin_status(plugin["state"], runtime, given_up=plugin["given_up"])
@@ -102,8 +100,7 @@ def build_header(plugin: PluginJson, *, marks: int, tools_known: bool, runs_host
         tools=tuple(runnable[:_MAX_MENU_TOOLS]) if plugin["enabled"] else (),
         more_tools=max(0, len(runnable) - _MAX_MENU_TOOLS),
         enabled=plugin["enabled"],
-        offer_trust=not plugin["enabled"] and (not tools_known or bool(marks)),
-        marks=marks,
+        offer_trust=not plugin["enabled"] and not tools_known,
         behaves=has_behaviour(plugin["sections"]),
         runs_host=runs_host,
     )

@@ -105,11 +105,10 @@ class PluginPages:
         runtime: Mapping[str, Any] = plugin["runtime"] or {}
         tools = await self._host.plugins.features.tools(name, tenant=context.tenant)
         activity = await self._host.plugins.activity.summarize(plugin["name"], context.tenant)
-        marks = 0 if plugin["enabled"] else len(tools["read_marks"]["untrusted"])
         values: dict[str, Any] = {
             "plugin": plugin,
             "runtime": runtime,
-            "header": build_header(plugin, marks=marks, tools_known=tools["known"], runs_host=HOST.allows(caller)),
+            "header": build_header(plugin, tools_known=tools["known"], runs_host=HOST.allows(caller)),
             # Other tenants must not learn paths of this machine.
             "source": plugin["source"] if HOST.allows(caller) else plugin["source"].partition(" /")[0],
             "asks": [
