@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import print_json, print_message, print_problems, styled
 from paddock.core.action import Action
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.core.printable import printable
+from paddock.core.printable import count_text, printable
 
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
@@ -101,7 +101,8 @@ class EnabledPlugin:
     Attributes:
         response: The answer of the host.
         starts: Whether it was started.
-        discovered: The plugin as it is listed, if its tools were not known before.
+        discovered: The plugin as it is listed, if it never ran before; a trial is no run.
+        tried: Its tools that a trial saw.
         has_daemon: Whether it goes on running.
         has_marks: Whether it has read-only marks that are not trusted.
     """
@@ -109,6 +110,7 @@ class EnabledPlugin:
     response: dict[str, Any]
     starts: bool
     discovered: dict[str, Any] | None
+    tried: frozenset[str]
     has_daemon: bool
     has_marks: bool
 
@@ -125,13 +127,15 @@ def enable_installed(
     from paddock.cli.client.api_client import plugin_path
 
     path = plugin_path(name)
-    tools_known = no_start or client.get(f"{path}/tools")["known"]
+    before = client.get(f"{path}/tools")
+    tried = frozenset(tool["name"] for tool in before["tools"]) if before["known"] else frozenset[str]()
+    has_run = before["known"] and not (before["listing"] and before["listing"]["trial"])
     body = {"grant": [str(capability) for capability in granted], "start": not no_start}
     body |= {"trust_reads": True} if trust_reads else {}
     response = client.post(f"{path}/enable", body, timeout_s=None)
-    discovered = None if tools_known else client.get(plugin_path(response["name"]))
+    discovered = None if no_start or has_run else client.get(plugin_path(response["name"]))
     has_marks = bool(client.get(f"{path}/tools")["read_marks"]["untrusted"])
-    return EnabledPlugin(response, not no_start, discovered, client.has_daemon, has_marks)
+    return EnabledPlugin(response, not no_start, discovered, tried, client.has_daemon, has_marks)
 
 
 def report_enabled(enabled: EnabledPlugin, tenant: str, *, quiet: bool) -> dict[str, Any]:
@@ -161,8 +165,7 @@ def report_enabled(enabled: EnabledPlugin, tenant: str, *, quiet: bool) -> dict[
         running = f"; it runs (pid {response['pid']})" if enabled.starts and enabled.has_daemon else running
         print_message(f"{styled('✓', 'green')} enabled {name} {version}{_tenant_suffix(tenant)}{running}")
     if discovered is not None:
-        _report_discovered_tools(name, tenant, discovered["callables"])
-        print_suspicious_text(discovered["hints"], f"paddock plugin tools {name}{tenant_option(tenant)}")
+        report_discovered_tools(discovered, tenant, tried=enabled.tried)
     if response["trusted_reads"] and not quiet:
         print_message(f"trusted its own read-only marks: {', '.join(map(printable, response['trusted_reads']))}")
     return {
@@ -222,14 +225,20 @@ def _tenant_suffix(tenant: str) -> str:
     return "" if tenant == DEFAULT_TENANT else f" for {tenant}"
 
 
-def _report_discovered_tools(name: str, tenant: str, tools: Sequence[str]) -> None:
-    """Print the tools of a server that ran for the first time."""
+def report_discovered_tools(discovered: Mapping[str, Any], tenant: str, *, tried: Container[str] = ()) -> None:
+    """Print the tools of a server that was heard for the first time, and suspicious text in what it says.
+
+    Args:
+        discovered: The plugin as it is listed.
+        tenant: The tenant.
+        tried: Tools that a trial saw earlier.
+    """
+    show_command = f"paddock plugin tools {discovered['name']}{tenant_option(tenant)}"
+    tools = [tool for tool in discovered["callables"] if tool not in tried]
     if tools:
-        count = "1 tool" if len(tools) == 1 else f"{len(tools)} tools"
-        names = ", ".join(printable(tool) for tool in tools[:MAX_TOOL_NAMES]) + (
-            ", …" if len(tools) > MAX_TOOL_NAMES else ""
-        )
-        print_message(f"{count} seen for the first time: {names} — paddock plugin tools {name}{tenant_option(tenant)}")
+        names = ", ".join(map(printable, tools[:MAX_TOOL_NAMES])) + (", …" if len(tools) > MAX_TOOL_NAMES else "")
+        print_message(f"{count_text(len(tools), 'tool')} seen for the first time: {names} — {show_command}")
+    print_suspicious_text(discovered["hints"], show_command)
 
 
 @command("disable", examples=["paddock plugin disable memory-markdown"])

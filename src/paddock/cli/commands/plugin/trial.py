@@ -87,7 +87,7 @@ def try_plugin(
                 client, name, given, retype, write=write, trust_reads=trust_reads, yes=yes, call=wanted
             )
         else:
-            result = _try_for_tenant(client, name, given, wanted)
+            result = _try_for_tenant(client, tenant, name, given, wanted)
     if not result["answers"]:
         print_obstacles(result)
         raise no_answer_error(result)
@@ -128,13 +128,16 @@ def _confirm_call(name: str, call: Mapping[str, Any], retype: str, *, yes: bool)
 
 
 def _try_for_tenant(
-    client: ApiClient, name: str, given: Sequence[str], call: Mapping[str, Any] | None
+    client: ApiClient, tenant: str, name: str, given: Sequence[str], call: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Try a plugin for a tenant. What it lacks is granted where it was installed, and then by the tenant."""
+    known = _has_known_tools(client, name)
     trial = _try(client, name, given, call)
     _print_proposals(trial, trial["proposals"], f"paddock plugin try {trial['name']}")
     if trial["answers"] and (trial["call"] is None or trial["call"]["succeeded"]):
         _print_answer(trial)
+        if not known:
+            _report_seen_tools(client, trial["name"], tenant)
     if trial["proposals"]:
         print_message(f"  {styled('→', 'dim')} grant them first: paddock plugin try {trial['name']}")
     return {**trial, "granted_now": [], "stored": None, "trusted_reads": []}
@@ -166,12 +169,15 @@ def try_and_grant(
     Raises:
         NeedsConsent: there is no terminal to ask on.
     """
+    known = _has_known_tools(client, name)
     chosen, trial = _choose_grants(client, name, given, retype, write=write, yes=yes, call=call)
     stored, trusted = None, list[str]()
     if trial["answers"] and (trial["call"] is None or trial["call"]["succeeded"]):
         stored = _store_grants(client, trial["name"], chosen) if chosen else None
         _print_answer(trial)
         print_obstacles(trial)
+        if not known:
+            _report_seen_tools(client, trial["name"], DEFAULT_TENANT)
         # Stored grants make another version, and trust holds for a version.
         marks = {one["tool"]: one["hash"] for one in trial["read_marks"] if stored or not one["trusted"]}
         trusted = trust_tried_marks(
@@ -313,6 +319,21 @@ def _print_answer(trial: Trial) -> None:
     count = count_text(trial["tools"], "tool")
     called = f"; {printable(trial['call']['tool'], 200)} succeeded" if trial["call"] else ""
     print_message(f"{styled('✓', 'green')} {trial['name']} answers, {count}{called}")
+
+
+def _has_known_tools(client: ApiClient, name: str) -> bool:
+    from paddock.cli.client.api_client import plugin_path
+
+    return client.get(f"{plugin_path(name)}/tools")["known"]
+
+
+def _report_seen_tools(client: ApiClient, name: str, tenant: str) -> None:
+    """Print what a trial saw, unless it was not kept."""
+    from paddock.cli.client.api_client import plugin_path
+    from paddock.cli.commands.plugin.enable import report_discovered_tools
+
+    if _has_known_tools(client, name):
+        report_discovered_tools(client.get(plugin_path(name)), tenant)
 
 
 def no_answer_error(trial: Trial) -> PaddockError:
