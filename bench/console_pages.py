@@ -7,7 +7,6 @@ smallest answer of the same daemon, `/healthz`: what HTTP costs here.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import gzip
 import http.client
 import re
@@ -22,6 +21,7 @@ from _entries import CLOCK, RANDOM, ended, named
 from _home import install, write_package
 from _mcp_servers import Served, daemon
 from _side_by_side import Report, milliseconds, options
+from msgspec.structs import replace
 
 from paddock.console.places import PERSONAL, PLACES
 from paddock.ledger.write.lifespan import open_ledger
@@ -94,10 +94,10 @@ async def _fill(home: Path, rows: int, names: list[str]) -> str:
     ):
         for begin in range(0, rows, MAX_BATCH_ENTRIES):
             for number in range(begin, min(begin + MAX_BATCH_ENTRIES, rows)):
-                event, about = dataclasses.replace(ended(number), name=names[number % len(names)]), named(number)
+                event, about = replace(ended(number), name=names[number % len(names)]), named(number)
                 if number % 100 == 0:
                     failed = {"error_code": "plugin.failed", "error_category": "plugin", "error_message": "no oats"}
-                    event = dataclasses.replace(event, status="failed", success=False, result_hash=None, **failed)
+                    event = replace(event, status="failed", success=False, result_hash=None, **failed)
                 writer.enqueue(event, "default", **about)
             await writer.flush()
     return str(about["call"])

@@ -7,11 +7,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from _home import install, opened
 from _side_by_side import Report, Times, milliseconds, options
+from msgspec.structs import replace
 
 from paddock.cage.spec import CageSpec, Learning
 from paddock.core.ids import DEFAULT_TENANT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -38,7 +38,7 @@ def test_the_runner_tells_killed_from_survived_and_from_what_proves_nothing(tmp_
     unlocked = Mutant("unlocked", "-", "doors.py", "True", "False", ("test_doors.py::test_it_is_locked",))
 
     def verdict(**changes: str) -> str:
-        return try_mutant(replace(unlocked, **changes), tmp_path).verdict
+        return try_mutant(dataclasses.replace(unlocked, **changes), tmp_path).verdict
 
     assert verdict() == "killed"
     assert verdict(old="'red'", new="'blue'") == "SURVIVED"
@@ -47,7 +47,9 @@ def test_the_runner_tells_killed_from_survived_and_from_what_proves_nothing(tmp_
     assert failures_without_mutants([unlocked], tmp_path) == ""
     (tmp_path / "src" / "doors.py").write_text("def locked():\n    return None\n", encoding="utf-8")
     assert "1 failed" in failures_without_mutants([unlocked], tmp_path)
-    assert replace(unlocked, tests=("test_doors.py::test_gone", "test_none.py")).missing_tests(tmp_path / "tests")
+    assert dataclasses.replace(unlocked, tests=("test_doors.py::test_gone", "test_none.py")).missing_tests(
+        tmp_path / "tests"
+    )
 
 
 @pytest.mark.slow

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.approvals.conftest import ANN, SEND, Office, asking
 
 from paddock.approvals.model import OPEN_STATES, ApprovalState

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 from tests.approvals.conftest import ANN, BOB, CLEO, SEND, Office, person
 from tests.approvals.test_many_waiting import with_room
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.approvals.conftest import BOB, SEND, Office
 
 from paddock.approvals.answer import ApprovalReach, RememberChoice

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.approvals.conftest import ANN, PAYLOAD, SEND, Office, asking
 
 from paddock.approvals.consume import ApprovalMismatch
@@ -50,7 +50,7 @@ async def test_what_nobody_approved_is_not_used(office: Office) -> None:
         await office.consumed(denied.id)
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(ApprovedAction)])
+@pytest.mark.parametrize("field", ApprovedAction.__struct_fields__)
 async def test_a_change_of_what_is_done_voids_it(office: Office, field: str) -> None:
     approval = await office.asked()
     await office.desk.approve("default", approval.id, ANN)
@@ -112,7 +112,7 @@ def test_every_field_of_a_binding_is_in_its_hash() -> None:
     changed = [replace(binding, **{name: value}) for name, value in others.items()]
     changed += [replace(binding, subject=replace(SEND, **{name: value})) for name, value in OTHER.items()]
 
-    assert {*others, "subject"} == {field.name for field in fields(Binding)}
+    assert {*others, "subject"} == set(Binding.__struct_fields__)
     assert len({binding.hash(), *(one.hash() for one in changed)}) == 1 + len(changed)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import itertools
 import json
 import os
@@ -15,6 +14,9 @@ import resource
 import sys
 from pathlib import Path
 from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.observe.observer import observe
@@ -50,14 +52,14 @@ class Daemon:
         """Run a plugin in a learning cage until it ends: what it printed, what was observed, how it ended."""
         number = next(self._numbers)
         learning = Learning(tuple(StandIn(*one) for one in stand_ins), network=False)
-        spec = dataclasses.replace(self._spec(number, script, limits, capabilities), learning=learning)
+        spec = replace(self._spec(number, script, limits, capabilities), learning=learning)
         process = self._processes[number] = await self._warden.launch(spec)
         async with observe(process, spec.cage_id, None) as observer:
             ended = await process.wait()
             seen = await observer.finish()
         printed = os.read(process.stdout, 65536).decode() + os.read(process.stderr, 65536).decode()
         await self.end(number)
-        return {"printed": printed, "seen": dataclasses.asdict(seen), "ended": dataclasses.asdict(ended)}
+        return {"printed": printed, "seen": to_builtins(seen), "ended": to_builtins(ended)}
 
     async def compile(self, script: str, capabilities: list[str]) -> int:
         """What a launch begins with; `launch_compiled` does the rest."""
@@ -76,7 +78,7 @@ class Daemon:
         stall.write_text(f"#!{spec.command[0]}\nimport time\ntime.sleep(600)\n")
         stall.chmod(0o755)
         binds = (*spec.binds, BindMount(str(stall), "/stall"))
-        return await self._launch(number, dataclasses.replace(spec, python=None, trampoline="/stall", binds=binds))
+        return await self._launch(number, replace(spec, python=None, trampoline="/stall", binds=binds))
 
     async def launch_with_descriptors(self, script: str, free: int) -> dict[str, Any]:
         """Launch while no more than so many descriptors are free."""
@@ -131,7 +133,7 @@ class Daemon:
         ended = await process.wait()
         for descriptor in (process.stdin, process.stdout, process.stderr, *(process.artifacts or ())):
             os.close(descriptor)
-        return dataclasses.asdict(ended)
+        return to_builtins(ended)
 
     async def signal(self, number: int, which: int) -> None:
         self._processes[number].signal(which)

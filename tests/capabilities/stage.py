@@ -94,9 +94,7 @@ def plugin(
     manifest = Manifest(PluginName(name), "1.0.0", dialect, kind=kind)
     held = tuple(parse_capability(text) for text in granted)
     subject = plugin_principal(manifest, tenant, tier=tier, signature="unsigned")
-    return CapabilityRequest(
-        Tenant(tenant), PluginName(name), manifest, held, None, instance, principal=subject, **more
-    )
+    return CapabilityRequest(Tenant(tenant), PluginName(name), manifest, held, None, subject, instance, **more)
 
 
 class NoFences:

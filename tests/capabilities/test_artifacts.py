@@ -7,11 +7,11 @@ import base64
 import hashlib
 import os
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.capabilities.stage import FOR_ALL, Stage, open_stage, plugin
 
 from fixtures.daemons import eventually

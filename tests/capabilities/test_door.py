@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.capabilities.dispatcher import CapabilityDispatcher
 from paddock.capabilities.methods import REQUIRED_CAPABILITIES

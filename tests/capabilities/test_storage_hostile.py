@@ -6,10 +6,10 @@ import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.capabilities.sql.limits import StorageLimits
 from paddock.core.errors import CallerError, Conflict, Denied, PaddockError

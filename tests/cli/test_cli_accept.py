@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ def files(paddock: Paddock, source: Path) -> Paddock:
     paddock.quickly("plugin", "install", source, "--yes")
     met(paddock, tool("read", "Read a file"), tool("list", "List files"), tool("bad", schema=7))
     met(paddock, tool("read", "Read a file, and send it on"), tool("list", "List files"), tool("bad", schema=7))
-    return replace(paddock, more={"NO_COLOR": "1"})
+    return dataclasses.replace(paddock, more={"NO_COLOR": "1"})
 
 
 def met(paddock: Paddock, *listed: Definition) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pty
 import select
 import time
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +170,7 @@ def test_a_field_that_refers_to_what_is_not_set_is_not_listed_as_set(weather: Pa
     ]
     assert "the environment variable WEATHER_KEY is not set" in shown.err
     assert "paddock secret set weather.ratio" in shown.err
-    exported = replace(weather, more={"WEATHER_KEY": "hunter2"})
+    exported = dataclasses.replace(weather, more={"WEATHER_KEY": "hunter2"})
     fields = {one["key"]: one for one in exported("plugin", "configure", "weather", "--json").json["fields"]}
     assert fields["api_key"]["problems"] == []
     assert [one["code"] for one in fields["ratio"]["problems"]] == ["config.secret_unset"]

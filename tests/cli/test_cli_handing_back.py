@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ def started(paddock: Paddock, **more: str) -> dict[str, Any]:
 
 def test_an_import_prints_what_to_paste_into_claude_desktop(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "claude_desktop_config.json", DESKTOP)
-    at_a_port = replace(paddock, more={"PADDOCK_HTTP_ADDRESS": "0.0.0.0:7433"})
+    at_a_port = dataclasses.replace(paddock, more={"PADDOCK_HTTP_ADDRESS": "0.0.0.0:7433"})
     said = at_a_port("import", file, "--yes")
 
     stdio, end = json.JSONDecoder().raw_decode(said.out)
@@ -46,7 +46,7 @@ def test_an_import_prints_what_to_paste_into_claude_desktop(paddock: Paddock, so
 
 def test_an_import_prints_what_to_paste_into_vs_code(paddock: Paddock, source: Path) -> None:
     file = write_json(source / ".vscode" / "mcp.json", {"servers": {"weather": {"command": "node"}}})
-    known = replace(paddock, more={"PADDOCK_HTTP_PUBLIC_URL": "https://paddock.example.org"})
+    known = dataclasses.replace(paddock, more={"PADDOCK_HTTP_PUBLIC_URL": "https://paddock.example.org"})
     said = known("import", file, "--yes", "--json").json["client"]
     assert said["stdio"] == {"servers": {"paddock": started(paddock, type="stdio")}}
     assert said["http"]["servers"]["paddock"]["url"] == "https://paddock.example.org/mcp"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -250,4 +250,4 @@ def test_clients_of_another_place_are_found_there(paddock: Paddock, tmp_path: Pa
     write_file(tmp_path / "codex/config.toml", CODEX)
     write_json(tmp_path / "xdg/Claude/claude_desktop_config.json", {"mcpServers": {"weather": WEATHER}})
     moved = {"CODEX_HOME": str(tmp_path / "codex"), "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
-    assert list(found(replace(paddock, more=moved))) == ["weather", "docs"]
+    assert list(found(dataclasses.replace(paddock, more=moved))) == ["weather", "docs"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ def test_a_passphrase_that_is_wrong_or_cannot_be_read_is_refused_with_where_it_c
 ) -> None:
     file = tmp_path / "passphrase"
     file.touch(0o600)
-    paddock = replace(paddock, more={"PADDOCK_SECRETS_KEY": "passphrase", "PADDOCK_SECRETS_PASSPHRASE_FILE": str(file)})
+    paddock = dataclasses.replace(
+        paddock, more={"PADDOCK_SECRETS_KEY": "passphrase", "PADDOCK_SECRETS_PASSPHRASE_FILE": str(file)}
+    )
     typed = ("secret", "set", "api_key")
     file.write_text("correct horse")
     assert typed_into(paddock, *typed, stdin="hunter2").code == 0

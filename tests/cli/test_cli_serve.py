@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -12,7 +13,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ def test_one_line_says_that_the_daemon_is_ready_and_one_that_it_stopped(owner: P
 def test_a_port_of_the_command_line_replaces_that_of_the_settings_and_one_that_is_taken_is_named(
     paddock: Paddock,
 ) -> None:
-    off = replace(paddock, more={"PADDOCK_HTTP_ADDRESS": "off"})
+    off = dataclasses.replace(paddock, more={"PADDOCK_HTTP_ADDRESS": "off"})
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = off("serve", "--json", "--port", port, code=1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -21,7 +21,7 @@ HEAVY = {
 
 
 def imported(paddock: Paddock, *arguments: str) -> set[str]:
-    said = replace(paddock, more={"PYTHONPROFILEIMPORTTIME": "1"}, fresh=True)(*arguments)
+    said = dataclasses.replace(paddock, more={"PYTHONPROFILEIMPORTTIME": "1"}, fresh=True)(*arguments)
     return set(re.findall(r"\| +([\w.]+)$", said.err, re.MULTILINE))
 
 

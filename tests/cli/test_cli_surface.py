@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 import socket
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def breaking(paddock: Paddock, script: str) -> Paddock:
     folder = paddock.home.parent / "breaking"
     write_file(folder / "sitecustomize.py", script)
     path = paddock.environment["PYTHONPATH"]
-    return replace(paddock, more={"PYTHONPATH": f"{folder}:{path}", "PYTHONWARNINGS": "ignore"}, fresh=True)
+    return dataclasses.replace(paddock, more={"PYTHONPATH": f"{folder}:{path}", "PYTHONWARNINGS": "ignore"}, fresh=True)
 
 
 BROKEN = """
@@ -100,7 +100,7 @@ def test_what_nobody_foresaw_is_one_sentence_and_its_origin_only_on_request(padd
     assert "\x1b" not in said.err
     assert "PADDOCK_DEBUG=1" in said.error["hint"]
 
-    with replace(broken, more=broken.more | {"PADDOCK_DEBUG": "1"}).start("config", "show") as process:
+    with dataclasses.replace(broken, more=broken.more | {"PADDOCK_DEBUG": "1"}).start("config", "show") as process:
         _, err = process.communicate(timeout=60)
     assert "Traceback" in err
     assert process.returncode == 1
@@ -202,7 +202,7 @@ def test_an_interrupted_question_ends_with_130_and_changes_nothing(paddock: Padd
 
 
 def test_a_no_stops_and_is_not_called_waiting(paddock: Paddock, source: Path) -> None:
-    plain = replace(paddock, more={"NO_COLOR": "1"})
+    plain = dataclasses.replace(paddock, more={"NO_COLOR": "1"})
     screen = plain.on_terminal("plugin", "install", native(source), answers=["n"], code=4)
     assert "stopped: " in screen
     assert "waiting:" not in screen
@@ -213,7 +213,7 @@ def test_colours_appear_on_a_terminal_and_not_where_they_are_unwanted(paddock: P
     native(source)
     coloured = paddock.on_terminal("plugin", "install", source, "--yes")
     assert "\x1b[1m" in coloured
-    plain = replace(paddock, more={"NO_COLOR": "1"})
+    plain = dataclasses.replace(paddock, more={"NO_COLOR": "1"})
     assert "\x1b[1m" not in plain.on_terminal("plugin", "list")
     # No terminal, no colours.
     assert "\x1b" not in (said := paddock("plugin", "list")).out + said.err
@@ -230,7 +230,7 @@ def assert_harmless(screen: str) -> None:
 
 
 def test_what_a_plugin_says_of_itself_never_drives_the_terminal(paddock: Paddock, source: Path) -> None:
-    paddock = replace(paddock, more={"NO_COLOR": "1"})
+    paddock = dataclasses.replace(paddock, more={"NO_COLOR": "1"})
     native(source, description=HOSTILE, homepage=f"https://example.org/{HOSTILE}")
     for words in (["check", source], ["check", source, "--show"], ["check", source, "--json"]):
         assert_harmless(paddock.on_terminal("plugin", *words))
@@ -249,7 +249,7 @@ def test_what_check_shows_of_such_texts_reads_back_as_they_were(paddock: Paddock
 
 
 def test_names_of_files_and_mistakes_never_drive_the_terminal(paddock: Paddock, source: Path) -> None:
-    paddock = replace(paddock, more={"NO_COLOR": "1"})
+    paddock = dataclasses.replace(paddock, more={"NO_COLOR": "1"})
     native(source, **{f"bad{HOSTILE}": 1, "capabilities": [HOSTILE], "version": HOSTILE})
     for words in (["check", source], ["check", source, "--json"], ["install", source, "--yes"]):
         assert_harmless(paddock.on_terminal("plugin", *words, code=6))
@@ -306,19 +306,19 @@ def test_a_value_is_validated_from_the_command_line(paddock: Paddock, source: Pa
 
 
 def test_settings_are_shown_with_where_they_come_from_and_without_secrets(paddock: Paddock) -> None:
-    told = replace(paddock, more={"PADDOCK_VERSIONS_RETENTION_DAYS": "7"})
+    told = dataclasses.replace(paddock, more={"PADDOCK_VERSIONS_RETENTION_DAYS": "7"})
     said = told("config", "show", "--json").json["settings"]
     assert said["versions.retention_days"]["value"] == "7"
     assert "PADDOCK_VERSIONS_RETENTION_DAYS" in said["versions.retention_days"]["origin"]
 
-    secret = replace(paddock, more={"PADDOCK_STORE_URL": "postgresql://me:canary-1d2f@db.invalid/paddock"})
+    secret = dataclasses.replace(paddock, more={"PADDOCK_STORE_URL": "postgresql://me:canary-1d2f@db.invalid/paddock"})
     shown = secret("config", "show", "--origin")
     assert "canary-1d2f" not in shown.out + shown.err
     assert "ORIGIN" in shown.out
 
 
 def test_a_mistake_in_the_settings_is_told_and_ends_with_6(paddock: Paddock) -> None:
-    wrong = replace(paddock, more={"PADDOCK_VERSIONS_RETENTION_DAYS": "many"})
+    wrong = dataclasses.replace(paddock, more={"PADDOCK_VERSIONS_RETENTION_DAYS": "many"})
 
     error = wrong("plugin", "list", "--json", code=6).error
     assert [problem["path"] for problem in error["errors"]] == ["PADDOCK_VERSIONS_RETENTION_DAYS"]
@@ -344,12 +344,12 @@ def test_what_is_missing_or_out_of_reach_is_not_called_invalid(paddock: Paddock,
         port = closed.getsockname()[1]
     away = paddock("plugin", "install", f"git+https://127.0.0.1:{port}/x.git", "--yes", "--json", code=1)
     assert (away.error["code"], away.error["category"]) == ("git.failed", "dependency")
-    unusable = replace(paddock, more={"PADDOCK_HOME": "/proc/paddock"})
+    unusable = dataclasses.replace(paddock, more={"PADDOCK_HOME": "/proc/paddock"})
     assert unusable("plugin", "list", "--json", code=1).error["code"] == "config.home_unusable"
 
 
 def test_the_doctor_answers_with_one_document_and_the_lines_to_type(paddock: Paddock) -> None:
-    bare = replace(paddock, more={"PATH": "/nowhere"})  # without bubblewrap, for instance
+    bare = dataclasses.replace(paddock, more={"PATH": "/nowhere"})  # without bubblewrap, for instance
     checks = bare("doctor", "--json", code=1).json["checks"]
     shown = [" ".join(line.split()) for line in bare("doctor", code=1).out.splitlines()]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,11 +77,13 @@ def test_a_script_finds_the_same_facts_under_the_same_names_in_the_list_and_in_t
 
 def test_a_narrow_terminal_gets_fewer_columns_and_shorter_lines(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", native(source, description="word " * 20), "--yes")
-    narrow = replace(paddock, more={"COLUMNS": "50", "NO_COLOR": "1"})
+    narrow = dataclasses.replace(paddock, more={"COLUMNS": "50", "NO_COLOR": "1"})
     listed = narrow.on_terminal("plugin", "list")
     assert "DESCRIPTION" not in listed
     assert "NAME   VERSION  STATE     PROCESS  TRUST" in listed
-    assert "KIND" not in replace(paddock, more={"COLUMNS": "30", "NO_COLOR": "1"}).on_terminal("plugin", "list")
+    assert "KIND" not in dataclasses.replace(paddock, more={"COLUMNS": "30", "NO_COLOR": "1"}).on_terminal(
+        "plugin", "list"
+    )
     for words in (["plugin", "show", "notes"], ["config", "show", "--origin"], ["plugin", "list"]):
         lines = narrow.on_terminal(*words).splitlines()
         # What has no spaces (a digest, a path) stays whole for copying.

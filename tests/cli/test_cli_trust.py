@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ def files(paddock: Paddock, source: Path) -> Paddock:
     """A home with a server that may write, and that was met once."""
     install(paddock, source)
     met(paddock, *LISTED)
-    return replace(paddock, more={"NO_COLOR": "1"})
+    return dataclasses.replace(paddock, more={"NO_COLOR": "1"})
 
 
 def install(paddock: Paddock, source: Path, version: str = "1.0.0", **fields: Any) -> None:

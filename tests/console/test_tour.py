@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, expect
 
 from fixtures.accessibility import violations

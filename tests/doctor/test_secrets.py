@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,12 @@ def test_a_passphrase_that_nobody_can_be_asked_for_is_no_failure(paddock: Paddoc
     file.write_text("correct horse\n")
     file.chmod(0o600)
     given = {"PADDOCK_SECRETS_KEY": "passphrase", "PADDOCK_SECRETS_PASSPHRASE_FILE": str(file)}
-    replace(paddock, more=given).piped("hunter2", "secret", "set", "api_key")
-    assert looked(replace(paddock, more=given), "secrets")["found"].endswith("which is here (passphrase)")
+    dataclasses.replace(paddock, more=given).piped("hunter2", "secret", "set", "api_key")
+    assert looked(dataclasses.replace(paddock, more=given), "secrets")["found"].endswith("which is here (passphrase)")
 
     assert looked(paddock, "secrets")["found"].endswith("a passphrase that is not given here")
     file.write_text("wrong horse\n")
-    found = looked(replace(paddock, more=given), "secrets", code=1)
+    found = looked(dataclasses.replace(paddock, more=given), "secrets", code=1)
     assert (found["status"], found["code"]) == ("fail", "secret.key")
 
 
@@ -91,7 +91,7 @@ def test_what_a_plugin_refers_to_and_is_not_set_is_named_by_every_command_withou
     assert refused["hint"] == "set its configuration fields, then enable it again"
     assert refused["action"]["kind"] == "plugin.configure"
     assert (found["status"], found["code"], found["found"]) == ("warn", "config.variable_unset", UNSET)
-    assert looked(replace(paddock, more={"PARROT_KEY": "hunter2"}), "configuration")["status"] == "ok"
+    assert looked(dataclasses.replace(paddock, more={"PARROT_KEY": "hunter2"}), "configuration")["status"] == "ok"
 
 
 def test_a_plugin_that_goes_on_with_the_configuration_it_had_is_not_said_to_be_fine(

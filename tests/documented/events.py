@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from paddock.core.events.calls import REPORTED_BY
 from paddock.core.events.index import EVENT_TYPES, Event
 
@@ -50,4 +48,4 @@ def _when(kind: type[Event]) -> str:
 
 
 def _data(kind: type) -> str:
-    return ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind)) or "—"
+    return ", ".join(f"`{name}`" for name in kind.__struct_fields__) or "—"

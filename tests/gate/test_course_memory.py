@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.gate.test_governed_calls import ANN, Office, made_by
 
 from paddock.core.errors import CallerError

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.gate.test_governed_calls import EVE, Office, made_by, outcome
 
 from paddock.approvals.removal import remove_person

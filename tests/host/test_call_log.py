@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.gate.test_governed_calls import ANN, EVE, Office
 from tests.host.conftest import Home
 from tests.runtime.stage import patiently

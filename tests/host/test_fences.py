@@ -248,6 +248,6 @@ async def test_what_is_asked_for_in_the_name_of_a_call_that_is_over_is_refused(h
 def test_one_fence_at_a_time_may_act(state: EffectState, fence: int, served: bool) -> None:
     from paddock.gate.idempotency.fencing import is_current
 
-    fields: dict[str, Any] = dict.fromkeys(IdempotencyRecord.__slots__)
+    fields: dict[str, Any] = dict.fromkeys(IdempotencyRecord.__struct_fields__)
     assert is_current(IdempotencyRecord(**fields | {"state": state, "fence": 3}), fence) is served
     assert not is_current(None, fence)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.ledger.chains import RANDOM, called, drafts
 
 from fixtures.ledger_entries import list_recent
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.events.calls import CallEnded, CallStarted
-from paddock.core.events.event import field_names
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginHookReturned, PluginKilled
 from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.read.entries import ALL_ENTRIES, EntryFilter, find_entries, list_entries
@@ -95,7 +94,7 @@ def test_an_entry_is_read_as_the_event_was_told(database_address: str) -> None:
 
 
 def test_an_entry_is_found_by_the_events_that_it_stands_for(database_address: str) -> None:
-    nothing: dict[str, Any] = dict.fromkeys(field_names(CallEnded))
+    nothing: dict[str, Any] = dict.fromkeys(CallEnded.__struct_fields__)
     ran = CallEnded(
         **nothing
         | {"name": "notes", "method": "look", "status": "succeeded", "version": "1.0.0", "effects": ("read_only",)}

@@ -15,7 +15,7 @@ from tests.ledger.chains import RANDOM, called, drafts
 from paddock.core.clock import format_utc
 from paddock.core.events.approvals import ApprovalAnswered, ApprovalEnded
 from paddock.core.events.calls import CallEnded
-from paddock.core.events.event import Event, field_names
+from paddock.core.events.event import Event
 from paddock.core.events.index import EVENT_TYPES
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginSpawned
 from paddock.ledger.read import search
@@ -28,7 +28,7 @@ FIRST = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def ended(status: str, plugin: str = "notes") -> Event:
-    facts: dict[str, Any] = dict.fromkeys(field_names(CallEnded))
+    facts: dict[str, Any] = dict.fromkeys(CallEnded.__struct_fields__)
     facts |= {"name": plugin, "method": "say", "status": status, "success": status == "succeeded", "effects": ()}
     return CallEnded(**facts)
 

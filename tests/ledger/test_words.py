@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import string
-from typing import Any, cast
+from inspect import get_annotations
+from typing import Any
 
 from tests.ledger.chains import RANDOM
 
@@ -33,9 +33,9 @@ def entry(kind: str, **known: Any) -> LedgerEntry:
     """An entry of a type with the kinds of values that it has, `known` instead of some."""
     event = EVENT_TYPES[kind]
     facts: dict[str, Any] = {}
-    for field in dataclasses.fields(cast("Any", event)):
-        named = str(field.type).removesuffix(" | None")
-        facts[field.name] = VALUES.get(named, {"a": 1} if "Mapping" in named else "y" if "Literal" in named else ())
+    for name, kind_of_value in get_annotations(event).items():
+        named = str(kind_of_value).removesuffix(" | None")
+        facts[name] = VALUES.get(named, {"a": 1} if "Mapping" in named else "y" if "Literal" in named else ())
     row = prepare_entry("evt_1", EntryDraft(event(**(facts | known)), "default", CLOCK.now()), RANDOM)
     return read_entry(_row(row))
 
@@ -53,7 +53,7 @@ def test_there_are_words_for_every_type_of_entry_and_for_no_other() -> None:
     for kind, words in SENTENCE_TEMPLATES.items():
         if isinstance(words.template, str):
             fields = {name.partition("~")[0] for _, name, *_ in string.Formatter().parse(words.template) if name}
-            known = {field.name for field in dataclasses.fields(cast("Any", EVENT_TYPES[kind]))}
+            known = set(EVENT_TYPES[kind].__struct_fields__)
             assert fields <= known | {"who", "what"}, kind
 
 

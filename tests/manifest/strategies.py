@@ -310,7 +310,7 @@ def manifests() -> st.SearchStrategy[Manifest]:
 
 def _with_what_follows(manifest: Manifest) -> Manifest:
     """A plugin with hooks observes, and a secret that an operation names is one of its secrets."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     named = dict.fromkeys(secret for auth in manifest.operation_auth for secret in auth.secrets)
     secrets = (*manifest.secrets, *(secret for secret in named if secret not in manifest.secrets))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import pytest
+from msgspec import NODEFAULT
+from msgspec.structs import fields, replace
 from tests.manifest.documents import native, sound
 
 from fixtures.all_cases import all_cases
@@ -215,7 +216,7 @@ def other_value(field: Any, changes: dict[str, Any]) -> Any:
     """Another value for a field; a text or a list of texts needs no example of its own."""
     if field.name in changes:
         return changes[field.name]
-    assert field.default is not MISSING, f"give {field.name} a changed value"
+    assert field.default is not NODEFAULT, f"give {field.name} a changed value"
     return "another" if isinstance(field.default, str) else ("another",)
 
 

@@ -10,10 +10,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.core.errors import Invalid, OperatorError
 from paddock.plugins.package.extract import InstallProgress

@@ -54,7 +54,7 @@ def test_an_agent_is_denied_what_is_not_on_its_allowlist_whatever_roles_it_has()
 
 @pytest.mark.req("S-34", "the stricter decides")
 def test_of_a_plugins_wish_and_the_rules_the_stricter_decides() -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     wanted = replace(thing("mail.mark", "unknown"), requires_approval=True)
 

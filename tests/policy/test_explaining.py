@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.policy.rulebook import ANN, BOB, policy_of, rule, thing
 
 from paddock.cli.output.explanation_text import decision_lines

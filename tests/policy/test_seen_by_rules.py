@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.policy.rulebook import policy_of
 
 from paddock.core.ids import PluginName

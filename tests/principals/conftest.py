@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -63,7 +64,7 @@ class Office:
         return self.change(unit)
 
     def later(self, **more: float) -> Office:
-        return replace(self, now=self.now + timedelta(**more))
+        return dataclasses.replace(self, now=self.now + timedelta(**more))
 
     def key(self, owner: str = "ann", *, tenant: str | None = None, **more: Any) -> tuple[ApiKey, str]:
         """A new key, and its token."""

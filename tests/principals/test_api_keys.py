@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.principals.conftest import NOON, Office
 
 from paddock.approvals.removal import remove_person

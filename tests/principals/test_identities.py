@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.principals.conftest import ACME, Office
 
 from paddock.core.errors import Conflict, Denied, NotFound

@@ -7,13 +7,14 @@ import itertools
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
 from tests.fixtures.commands import SOURCE
 from tests.fixtures.packages import write_file, write_json
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from tests.fixtures.packages import write_file, write_json
 from tests.runtime.stage import Stage, patiently
 from tests.runtimes.contract import KnowsTheBound, OneAtATime, ProcessPerCall

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.fixtures.packages import write_file, write_json
 from tests.runtime.stage import Stage, patiently
 from tests.runtimes.test_python_code import kernel

@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.sdk.conversation import PATIENCE, ROOT
 
 from paddock.core.call import CallContext, Principal

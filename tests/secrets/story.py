@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -305,7 +305,7 @@ def tell_everything(paddock: Paddock, folder: Path) -> Story:
         story = Story(paddock, folder, outside)
         story.set_up()
         # A new Python: the environment of one that was ready before is not the daemon's own to those who look.
-        with killed(replace(paddock, fresh=True)) as running:
+        with killed(dataclasses.replace(paddock, fresh=True)) as running:
             story.use(running)
             story.send(running)
             story.ask_somebody(running)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import traceback
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import HostError
@@ -63,7 +64,7 @@ def test_no_flipped_bit_goes_unnoticed_and_no_refusal_tells_the_value() -> None:
             changed = bytearray(whole)
             changed[bit // 8] ^= 1 << bit % 8
             with pytest.raises(HostError) as refused:
-                unseal(replace(envelope, **{part: bytes(changed)}), ABOUT, KEY)
+                unseal(dataclasses.replace(envelope, **{part: bytes(changed)}), ABOUT, KEY)
             assert "hunter2" not in "".join(traceback.format_exception(refused.value))
 
 
@@ -72,7 +73,7 @@ def test_no_flipped_bit_goes_unnoticed_and_no_refusal_tells_the_value() -> None:
 def test_what_is_too_short_is_refused_in_the_same_words(part: str, cut: bytes) -> None:
     envelope = seal(Secret(VALUE), ABOUT, KEY, RANDOM)
     with pytest.raises(HostError, match="cannot be opened"):
-        unseal(replace(envelope, **{part: cut}), ABOUT, KEY)
+        unseal(dataclasses.replace(envelope, **{part: cut}), ABOUT, KEY)
 
 
 def test_another_key_opens_nothing_until_the_data_key_is_wrapped_with_it() -> None:

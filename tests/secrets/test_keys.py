@@ -293,7 +293,7 @@ def test_a_note_of_a_key_that_leads_elsewhere_has_nothing_read_or_removed_there(
         assert safe.get("api_key") == "hunter2"
 
 
-class Late(KeyFileStore):
+class Late(KeyFileStore, frozen=True):
     """Files of somebody who is overtaken after they looked whether there is a key."""
 
     def generate(self) -> NewWrappingKey | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +93,7 @@ def test_a_seed_tells_the_same_history_after_the_machine_itself_ran_out_of_space
 def acts_before_it_records(supervisor: Supervisor, **parts: Any) -> Gate:
     gate = build_gate(supervisor, **parts)
 
-    class ActsFirst(CallStarter):
+    class ActsFirst(CallStarter, frozen=True):
         async def record_start(self, invocation: Invocation) -> None:
             target, context = invocation.target, invocation.context
             invocation.context = type(context)(
@@ -104,7 +103,7 @@ def acts_before_it_records(supervisor: Supervisor, **parts: Any) -> Gate:
             invocation.context = context
             await super().record_start(invocation)
 
-    gate.starter = ActsFirst(*[getattr(gate.starter, one.name) for one in fields(CallStarter)])
+    gate.starter = ActsFirst(*[getattr(gate.starter, name) for name in CallStarter.__struct_fields__])
     return gate
 
 

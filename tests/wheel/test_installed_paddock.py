@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,7 @@ def test_the_wheel_opens_a_home_that_an_older_release_wrote(
 ) -> None:
     install(wheels[NEWER])
     home = older_home(machine.home / "kept")
-    machine = replace(machine, variables={"PADDOCK_HOME": str(home)})
+    machine = dataclasses.replace(machine, variables={"PADDOCK_HOME": str(home)})
     assert "written by an older Paddock" in notes(machine)
     note(machine, "written by this one")
     assert served(machine)["plugins"] == 3

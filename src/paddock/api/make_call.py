@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar, cast
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 

@@ -5,9 +5,9 @@ Only the operator on the local socket sets secrets of people, and rotates the ke
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Literal, NotRequired, TypedDict
 
+from msgspec.structs import asdict
 from starlette.requests import Request
 
 from paddock.api.identity.removals import RetainedLogJson, retained_log

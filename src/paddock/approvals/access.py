@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from paddock.approvals.model import OPEN_STATES, Approval, ApprovalRequestKind, ApprovalState
 from paddock.approvals.standing_approval import StandingApproval
@@ -14,8 +14,7 @@ PERSONAL_KINDS = frozenset({ApprovalRequestKind.CONFIRMATION, ApprovalRequestKin
 """Kinds of requests that only the person answers whom the call is for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answerer:
+class Answerer(Struct, frozen=True):
     """The principal that answers; `through` is the operator who passes the answer on, as in `local:root`, if any."""
 
     by: Principal

@@ -7,8 +7,10 @@ covers, in the same transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.approvals import standing_approval, store
 from paddock.approvals.access import Answerer, may_answer, require_may_answer, require_open
@@ -43,8 +45,7 @@ _ALLOWED_REACHES: Mapping[str, tuple[ApprovalReach, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RememberChoice:
+class RememberChoice(Struct, frozen=True):
     """How far an approval is to be remembered beyond this call."""
 
     scope: ApprovalScope = "once"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from paddock.approvals import store
 from paddock.approvals.access import require_open
@@ -106,10 +107,10 @@ def describe_changes(before: Binding, after: Binding) -> list[str]:
     """Describe the differences between two bindings; if there are none, the stored row does not match its own hash."""
     pairs = ((before.subject, after.subject), (before, after))
     differing = [
-        field.name
+        name
         for old, new in pairs
-        for field in fields(old)
-        if field.name != "subject" and getattr(old, field.name) != getattr(new, field.name)
+        for name in old.__struct_fields__
+        if name != "subject" and getattr(old, name) != getattr(new, name)
     ]
     return [_FIELD_TEXT.get(name, name) for name in differing] or ["the kept request"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.approvals import store
 from paddock.approvals.consume import end_request
@@ -126,8 +127,7 @@ def _clear_standing(unit: ApprovalTransaction, names: Collection[str]) -> int:
     return cleared
 
 
-@dataclass(frozen=True, slots=True)
-class ErasureResult:
+class ErasureResult(Struct, frozen=True):
     """The number of ledger entries, and of other rows, that mentioned the person."""
 
     entries: int

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, to_builtins
 
 from paddock.core.canonical import canonical_bytes
 
 _HASH_DOMAIN = b"paddock.approval.v1\0"
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovedAction:
+class ApprovedAction(Struct, frozen=True):
     """The action to approve, apart from requester and parameters: what a standing approval is about.
 
     Attributes:
@@ -35,8 +35,7 @@ class ApprovedAction:
     policies: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """The binding of an approval: this action with this payload, by this requester, until then, approved by these.
 
     Attributes:
@@ -62,7 +61,7 @@ class Binding:
         return "sha256:" + hashlib.sha256(_HASH_DOMAIN + canonical_bytes(self.to_json())).hexdigest()
 
     def to_json(self) -> dict[str, object]:
-        return asdict(self)
+        return to_builtins(self)
 
 
 ApprovalScope: TypeAlias = Literal["once", "session", "always"]
@@ -126,8 +125,7 @@ TRANSITIONS: Mapping[ApprovalState, frozenset[ApprovalState]] = MappingProxyType
 OPEN_STATES = frozenset(state for state, following in TRANSITIONS.items() if following)
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalAnswer:
+class ApprovalAnswer(Struct, frozen=True):
     """One person's answer.
 
     Attributes:
@@ -146,8 +144,7 @@ class ApprovalAnswer:
     standing: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Struct, frozen=True):
     """A stored approval request.
 
     Attributes:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
 
 from paddock.approvals.access import PERSON_KINDS, PERSONAL_KINDS
 from paddock.approvals.model import Approval
@@ -32,8 +33,7 @@ class Urgency(NamedTuple):
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingApproval:
+class WaitingApproval(Struct, frozen=True):
     """A pending request as lists show it.
 
     Attributes:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.approvals import consume, store
 from paddock.approvals.model import REQUEST_TTL, Approval, ApprovalRequestKind, ApprovalState, ApprovedAction, Binding
@@ -18,8 +20,7 @@ from paddock.core.events.approvals import ApprovalRequested
 from paddock.store.database import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalRequest:
+class ApprovalRequest(Struct, frozen=True):
     """A call that needs approval. The fields are those of `Approval` and `Binding`."""
 
     call: str
@@ -117,8 +118,7 @@ def _store_request(unit: ApprovalTransaction, approval: Approval, token: str) ->
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PendingLimits:
+class PendingLimits(Struct, frozen=True):
     """Limits on open requests and on the bytes of their parameters.
 
     A principal gets a small part of the tenant's limit, so that nobody can flood the approvers' list.

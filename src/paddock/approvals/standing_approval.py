@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.approvals.model import ApprovedAction
 from paddock.core.action import Action
@@ -22,8 +23,7 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StandingApproval:
+class StandingApproval(Struct, frozen=True):
     """A standing approval.
 
     Attributes:

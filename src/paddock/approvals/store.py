@@ -10,8 +10,9 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.approvals.access import require_open
 from paddock.approvals.model import (
@@ -329,8 +330,7 @@ TransactionPublisher = Callable[[Transaction, Tenant, str | None], EventSink]
 transaction."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalTransaction:
+class ApprovalTransaction(Struct, frozen=True):
     """One transaction of one tenant, at one point in time."""
 
     tx: Transaction

@@ -13,8 +13,9 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.authoring.file_watcher import FileStamps, watch_changes
 from paddock.authoring.traffic import DevEventReporter
@@ -39,8 +40,7 @@ DEV_COMMANDS = {
 SLOW_CALL_S = 5.0  # after which an unfinished call is reported
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatedCall:
+class RepeatedCall(Struct, frozen=True):
     """A call that is made after every load."""
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.core.errors import CallerError, Problem
 
@@ -13,8 +14,7 @@ LANGUAGES = ("python", "typescript", "shell")
 _PYTHON = "python3"
 
 
-@dataclass(frozen=True, slots=True)
-class PluginTemplate:
+class PluginTemplate(Struct, frozen=True):
     """The template of one kind in one language.
 
     Attributes:

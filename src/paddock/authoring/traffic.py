@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
+
+from msgspec import Struct, field
 
 from paddock.config.plugin_fields import declared_fields
 from paddock.core.clock import Clock
@@ -27,8 +28,7 @@ TrafficKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class TrafficMessage:
+class TrafficMessage(Struct, frozen=True):
     """One message of the protocol.
 
     Attributes:
@@ -51,8 +51,7 @@ class TrafficMessage:
         return value if self.milliseconds is None else {**value, "ms": self.milliseconds}
 
 
-@dataclass(slots=True)
-class TrafficDecoder:
+class TrafficDecoder(Struct):
     """Turns frames into traffic messages; the `TrafficTap` of one process.
 
     Args:

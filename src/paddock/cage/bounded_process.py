@@ -18,9 +18,10 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from paddock.cage.spec import NOBODY
 
@@ -36,8 +37,7 @@ _KILL_WAIT_MS = 500
 _MAX_SWEEPS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessLimits:
+class ProcessLimits(Struct, frozen=True):
     """Limits of one run; None stands for no limit.
 
     Attributes:
@@ -56,8 +56,7 @@ class ProcessLimits:
 _PROBE_LIMITS = ProcessLimits()
 
 
-@dataclass(frozen=True, slots=True)
-class BoundedRun:
+class BoundedRun(Struct, frozen=True):
     """The result of a run.
 
     Attributes:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from paddock.cage.spec import CageSpec
 
 
-@dataclass(frozen=True, slots=True)
-class PluginStreams:
+class PluginStreams(Struct, frozen=True):
     """The plugin's ends of its pipes. The warden closes its copies once the cage was started."""
 
     stdin: int
@@ -23,8 +23,7 @@ class PluginStreams:
         return (self.stdin, self.stdout, self.stderr, *(self.artifacts or ()))
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchRequest:
+class LaunchRequest(Struct, frozen=True):
     """One cage to be started."""
 
     name: str  # unique among all cages of this warden, past ones too

@@ -10,8 +10,9 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.cage.bounded_process import BoundedRun, ProcessLimits, run_bounded
 from paddock.cage.errors import CageUnavailable
@@ -51,8 +52,7 @@ FIXES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Bubblewrap:
+class Bubblewrap(Struct, frozen=True):
     """A bubblewrap that has built a first cage here."""
 
     program: str

@@ -7,8 +7,9 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from paddock.net.egress import EgressGrant
 
@@ -19,8 +20,7 @@ SDK_PATH = "/.cage/lib"  # not below /usr: a grant may show all of that, and the
 WORKER_SCRIPT = f"{SDK_PATH}/paddock_sdk/worker/run.py"  # imports and calls a plugin that is Python code
 
 
-@dataclass(frozen=True, slots=True)
-class BindMount:
+class BindMount(Struct, frozen=True):
     """A file or directory of the host, seen inside at `target`."""
 
     source: str  # resolved: contains no symlink
@@ -29,16 +29,14 @@ class BindMount:
     plugin_owned: bool = False  # a directory of the plugin's own: its user owns the files there
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolicLink:
+class SymbolicLink(Struct, frozen=True):
     """A symbolic link that the cage has of its own."""
 
     path: str
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceLimits:
+class ResourceLimits(Struct, frozen=True):
     """Resource limits of one cage."""
 
     memory_bytes: int = 512 * MIB
@@ -50,8 +48,7 @@ class ResourceLimits:
     write_bytes: int = 256 * MIB  # the largest single file
 
 
-@dataclass(frozen=True, slots=True)
-class PythonScript:
+class PythonScript(Struct, frozen=True):
     """A command that is only an interpreter and a script, so that a zygote can run it."""
 
     interpreter: str
@@ -59,8 +56,7 @@ class PythonScript:
     arguments: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StandIn:
+class StandIn(Struct, frozen=True):
     """Something empty and read-only in place of a file of the host that the plugin looked for and may not see.
 
     A program does nothing and succeeds.
@@ -70,8 +66,7 @@ class StandIn:
     kind: Literal["directory", "file", "program"]
 
 
-@dataclass(frozen=True, slots=True)
-class Learning:
+class Learning(Struct, frozen=True):
     """Makes a cage a learning cage: it allows nothing more, and what the plugin tries is observed.
 
     Attributes:
@@ -83,8 +78,7 @@ class Learning:
     network: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class CageSpec:
+class CageSpec(Struct, frozen=True):
     """One cage and the program in it."""
 
     cage_id: str
@@ -120,7 +114,7 @@ class CageSpec:
             "executables": list(self.executables),
             "trampoline": self.trampoline,
             "network": [[reach.host, reach.port] for reach in self.network],
-            "limits": {name: getattr(self.limits, name) for name in ResourceLimits.__slots__},
+            "limits": {name: getattr(self.limits, name) for name in ResourceLimits.__struct_fields__},
             "python": self.python
             and {
                 "interpreter": self.python.interpreter,
@@ -164,8 +158,7 @@ class CageSpec:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessExit:
+class ProcessExit(Struct, frozen=True):
     """How a caged process ended."""
 
     code: int | None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from paddock.capabilities.methods import CapabilityMethod
 from paddock.capabilities.request import CapabilityRequest
@@ -24,8 +25,7 @@ _EXTERNAL_EFFECTS = (Effect.EXTERNAL_CALL, Effect.EXTERNAL_SEND, Effect.WEBHOOK_
 _RequestKey: TypeAlias = tuple[PolicyPrincipal, str, bool, bool, frozenset[str] | None, frozenset[str] | None]
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyCheck:
+class PolicyCheck(Struct, frozen=True):
     """Authorizes capability requests with the policy in force.
 
     Caches the built policy requests, because plugins repeat the same requests.
@@ -67,8 +67,7 @@ def _external_effects(request: CapabilityRequest) -> Iterable[Effect] | None:
     return [effect for effect in _EXTERNAL_EFFECTS if effect in (declared or ())] or None
 
 
-@dataclass(frozen=True, slots=True)
-class ShippedPolicy:
+class ShippedPolicy(Struct, frozen=True):
     """A `PolicySource` with only the rules that ship with every host.
 
     Used while a plugin is being developed: its users will meet the same rules.

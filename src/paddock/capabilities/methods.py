@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
@@ -72,8 +73,7 @@ SAFE_HTTP_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """HTTP methods that change nothing on the server."""
 
 
-@dataclass(frozen=True, slots=True)
-class CapabilityMethod:
+class CapabilityMethod(Struct, frozen=True):
     """One method that a plugin can request."""
 
     name: str  # family.operation, as in REQUIRED_CAPABILITIES

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from paddock.capabilities.request import CapabilityRequest
 from paddock.core.clock import Clock
@@ -31,8 +32,7 @@ RECORD_INTERVAL_S = 1.0  # seconds between two entries of the same kind
 _UsageKey: TypeAlias = tuple[Tenant, PluginName, str, bool]
 
 
-@dataclass(slots=True)
-class _UsageCount:
+class _UsageCount(Struct):
     timer: asyncio.TimerHandle
     count: int = 0  # requests since the last entry
 

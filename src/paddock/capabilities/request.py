@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from paddock.capabilities.pipes.channel import PipeChannel
 from paddock.core.call import CallContext
@@ -21,13 +22,13 @@ MethodCounts: TypeAlias = dict[str, int]
 """Number of requests per method in one call."""
 
 
-@dataclass(frozen=True, slots=True)
-class CapabilityRequest:
+class CapabilityRequest(Struct, frozen=True):
     """A plugin, its grants, and the call for which it makes the request, if it names one.
 
     Attributes:
         granted: What a person granted, not what the manifest declares.
         call: None when the plugin acts on its own: no user's secrets, no user's identity.
+        principal: The plugin as a policy principal.
         instance: Which of the plugin's processes makes the request, where several versions run side by side. Process
             state, such as an open transaction, belongs to this instance.
         channel: The pipes on which that process transfers artifacts, if it has any.
@@ -46,7 +47,6 @@ class CapabilityRequest:
         atomic: Whether the call's changes to the plugin's tables are recorded there, for its recovery.
         sends_to: The origin to which the host itself sends the requested secret, in headers hidden from the plugin.
         sends_in: The names of these headers, in lower case.
-        principal: The plugin as a policy principal.
     """
 
     tenant: Tenant
@@ -54,6 +54,7 @@ class CapabilityRequest:
     manifest: Manifest
     granted: tuple[Capability, ...]
     call: CallContext | None
+    principal: PolicyPrincipal
     instance: str = ""
     channel: PipeChannel | None = None
     artifact_digests: frozenset[str] = frozenset()
@@ -69,4 +70,3 @@ class CapabilityRequest:
     atomic: bool = False
     sends_to: HttpOrigin | None = None
     sends_in: frozenset[str] = frozenset()
-    principal: PolicyPrincipal = field(kw_only=True)

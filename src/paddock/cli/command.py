@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
 import click
+from msgspec import Struct
 
 
 class PaddockCommand(click.Command):
@@ -64,8 +64,7 @@ class PaddockGroup(click.Group):
         return list(self.commands)
 
 
-@dataclass(frozen=True, slots=True)
-class LazyCommand:
+class LazyCommand(Struct, frozen=True):
     """Where a command is defined (`module:attribute`), and its summary for help without importing it."""
 
     target: str

@@ -11,9 +11,10 @@ import pwd
 import shlex
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.core.errors import OperatorError, Unreachable
 
@@ -54,8 +55,7 @@ def wrong_owner_hint(owner: int, path: Path, user: int | None = None) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Directories:
+class Directories(Struct, frozen=True):
     """Every directory that Paddock reads or writes outside a project."""
 
     config: Path

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypedDict
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.config.plugin_config import project_config_problems
 from paddock.core.errors import Invalid, Problem
@@ -17,8 +19,7 @@ from paddock.manifest.rules.knobs import value_schema
 MAX_KNOB_TEXT_CHARS = 65_536  # the whole configuration goes to the plugin in one message
 
 
-@dataclass(frozen=True, slots=True)
-class KnobUpdate:
+class KnobUpdate(Struct, frozen=True):
     """A change of a plugin's knobs: values for some, and the default again for others."""
 
     values: Mapping[str, Any]
@@ -33,8 +34,7 @@ class RejectedKnobValueJson(TypedDict):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class RejectedKnobValue:
+class RejectedKnobValue(Struct, frozen=True):
     """A stored value that this version of the plugin does not accept. It is kept, and not used."""
 
     knob: str
@@ -45,8 +45,7 @@ class RejectedKnobValue:
         return {"knob": self.knob, "value": self.value, "reason": self.reason}
 
 
-@dataclass(frozen=True, slots=True)
-class KnobFit:
+class KnobFit(Struct, frozen=True):
     """The stored knob values, split into accepted and rejected: `values` are used, by knob."""
 
     values: Mapping[str, Any]

@@ -9,6 +9,7 @@ can write, or that another user owns, is refused: its content may not be what it
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import os
 import shlex
@@ -16,7 +17,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -37,14 +37,14 @@ RESERVED_FIELDS = frozenset({"installed", "local"})
 _LOCK_TIMEOUT_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class PluginEntry:
     """One plugin's entry as written; references to variables are not filled yet."""
 
     name: str
     installed: str | None
     local: bool
-    raw_values: Mapping[str, Any] = field(repr=False)
+    raw_values: Mapping[str, Any] = dataclasses.field(repr=False)
 
     @property
     def path(self) -> str:

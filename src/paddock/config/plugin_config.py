@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from paddock.config.local_file import RESERVED_FIELDS
 from paddock.core.errors import Invalid, Problem

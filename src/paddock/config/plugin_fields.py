@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.config.variables import SECRET_PREFIX, is_reference
 from paddock.core.errors import Invalid, NotFound, Problem
@@ -29,8 +30,7 @@ _TYPE_TEXT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PluginField:
+class PluginField(Struct, frozen=True):
     """One field that the plugin declares."""
 
     name: str

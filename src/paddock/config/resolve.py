@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.config.setting_spec import SettingSpec, Tightening
 from paddock.config.settings import SETTINGS, Settings, settings_from
@@ -42,8 +43,7 @@ class SettingLayer(StrEnum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class SettingOrigin:
+class SettingOrigin(Struct, frozen=True):
     """Where a value came from."""
 
     layer: SettingLayer
@@ -58,8 +58,7 @@ class SettingOrigin:
         return f"{self.layer.value} {self.source}"
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSettings:
+class LoadedSettings(Struct, frozen=True):
     """The settings and their origins; warnings are worth showing and stop nothing."""
 
     settings: Settings
@@ -74,8 +73,7 @@ class LoadedSettings:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class SettingSources:
+class SettingSources(Struct, frozen=True):
     """Everything that may set a setting. `local` comes strongest first."""
 
     flags: Mapping[str, object]
@@ -84,8 +82,7 @@ class SettingSources:
     local: tuple[TomlFile, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _RawValue:
+class _RawValue(Struct, frozen=True):
     """One value as written: its location for messages, and whether text may stand for a number."""
 
     row: SettingSpec

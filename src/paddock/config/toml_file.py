@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shlex
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,13 @@ _SEPARATORS = re.compile(r"[\s,=\[\]{}]+")
 _ERROR_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)\s*$")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class TomlFile:
     """A parsed file with its text and its mode, so that problems can name a line."""
 
     path: Path
-    text: str = field(repr=False)
-    values: Mapping[str, Any] = field(repr=False)
+    text: str = dataclasses.field(repr=False)
+    values: Mapping[str, Any] = dataclasses.field(repr=False)
     mode: int
     owner: int
 

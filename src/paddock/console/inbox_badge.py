@@ -6,9 +6,9 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from dataclasses import replace
 from typing import Final
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 

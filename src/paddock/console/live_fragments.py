@@ -6,10 +6,10 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 import anyio
+from msgspec import Struct, field
 
 from paddock.console.templates import HtmlFragment
 from paddock.console.tenant_changes import TenantChanges
@@ -27,8 +27,7 @@ _log = logging.getLogger("paddock.console")
 K = TypeVar("K", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedFragment:
+class EncodedFragment(Struct, frozen=True):
     """A fragment, encoded once for all pages that get it."""
 
     data: bytes
@@ -37,8 +36,7 @@ class EncodedFragment:
         return self.data
 
 
-@dataclass(slots=True, eq=False)
-class _OpenPage:
+class _OpenPage(Struct, eq=False):
     """One stream.
 
     Attributes:
@@ -51,8 +49,7 @@ class _OpenPage:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-@dataclass(slots=True, eq=False)
-class _Feed:
+class _Feed(Struct, eq=False):
     """A fragment with the pages that show it, as one reader sees it.
 
     Attributes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
@@ -22,8 +22,7 @@ def notice_page(title: str, message: str, *, button: str = "", home: str = "", s
 _HEADING_BY_STATUS: Final = {403: "Not for you", 404: "There is nothing here", 429: "Too much at once"}
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemPage:
+class ProblemPage(Struct, frozen=True):
     """Renders errors as pages. `sign_in` is the path of the identity provider's sign-in, if there is one."""
 
     sign_in: str = ""

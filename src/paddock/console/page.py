@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -36,8 +36,7 @@ BADGE_STATE_KEY: Final = "inbox_badge"
 PageHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """One route of the console."""
 
     method: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.web.routing.route import HOST, MEMBER, OPERATOR, Access
 from paddock.web.security.authenticate import Caller
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A tab of a place.
 
     Attributes:
@@ -27,8 +27,7 @@ class Section:
     roots: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """An entry of the navigation. It leads to the first of its sections that the caller may see.
 
     Attributes:
@@ -100,8 +99,7 @@ PERSONAL: Final = Place(
 """The caller's own pages. They are in the menu under the caller's name and not in the navigation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """Where a page hangs.
 
     Attributes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
+
+from msgspec import Struct
 
 MAX_QUERY_CHARS: Final = 100
 MAX_HITS_PER_GROUP: Final = 8
@@ -20,8 +21,7 @@ _ID_PAGES: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHit:
+class SearchHit(Struct, frozen=True):
     """One thing that was found.
 
     Attributes:
@@ -35,8 +35,7 @@ class SearchHit:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class SearchGroup:
+class SearchGroup(Struct, frozen=True):
     """The hits of one kind, the best first.
 
     Attributes:
@@ -52,8 +51,7 @@ class SearchGroup:
     rank: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SearchQuery:
+class SearchQuery(Struct, frozen=True):
     """A search: all terms have to occur.
 
     Attributes:

@@ -6,9 +6,9 @@ everything without a renderer of its own: MCP clients, logs and one-line texts.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 
@@ -182,7 +182,7 @@ class ActionJson(TypedDict):
     arguments: Annotated[dict[str, str | list[str]], "By name, such as `plugin`; only those that are known."]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Action:
     """One remedy. Build it with `Action.of`.
 
@@ -192,7 +192,7 @@ class Action:
     """
 
     kind: ActionKind
-    arguments: Mapping[str, ActionValue] = field(default_factory=dict[str, ActionValue], hash=False)
+    arguments: Mapping[str, ActionValue] = dataclasses.field(default_factory=dict[str, ActionValue], hash=False)
 
     @classmethod
     def of(cls, kind: ActionKind, **arguments: ActionValue) -> Action:

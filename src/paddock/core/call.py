@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paddock.core.errors import Category, HostError
 from paddock.core.ids import (
@@ -30,8 +32,7 @@ PrincipalKind = Literal["person", "key", "agent", "adapter", "plugin", "local"]
 """The kind of a principal. `local` is the user of this machine; a `key` acts for the person it belongs to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(Struct, frozen=True):
     """Who makes a call, with the rights of their credential. Never taken from a request's body.
 
     The defaults grant the least: no principal counts as a human who can answer unless a credential says so.
@@ -75,8 +76,7 @@ class Principal:
         return sorted(requested.difference(self.missing_scopes(requested)))
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySnapshot:
+class PolicySnapshot(Struct, frozen=True):
     """The policy decision on a call, for a plugin that checks again."""
 
     decision: str
@@ -86,8 +86,7 @@ class PolicySnapshot:
     """The approval that the call was made with."""
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorProgress:
+class OperatorProgress(Struct, frozen=True):
     """An operator's last report on unfinished work, passed along when it is polled again."""
 
     asked: int
@@ -95,8 +94,7 @@ class OperatorProgress:
     result: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class CallContext:
+class CallContext(Struct, frozen=True):
     """The context of a call; each contract sees a part of it.
 
     `project`, `agent_path` and `session` belong to an agent run and are known together or not at all.
@@ -170,8 +168,7 @@ class Stability(StrEnum):
     LOW = "low"
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactReference:
+class ArtifactReference(Struct, frozen=True):
     """An artifact of a call that is stored elsewhere."""
 
     type: str
@@ -179,8 +176,7 @@ class ArtifactReference:
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class Nondeterminism:
+class Nondeterminism(Struct, frozen=True):
     """Whether and why the same call could be answered differently."""
 
     is_nondeterministic: bool = False
@@ -188,8 +184,7 @@ class Nondeterminism:
     stability: Stability | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CallFailure:
+class CallFailure(Struct, frozen=True):
     """Why a call failed, as a value that can be stored."""
 
     code: str
@@ -199,8 +194,7 @@ class CallFailure:
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
+class CallOutcome(Struct, frozen=True):
     """The outcome of a call."""
 
     status: OutcomeStatus

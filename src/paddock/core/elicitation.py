@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 from paddock.core.errors import Problem
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A question of a plugin, or a page it wants a person to visit.
 
     All of its text is the plugin's: the user interface says who asks, and shows it as plain text.
@@ -24,12 +25,12 @@ class Question:
     key: str = ""  # the plugin's own id for it, if any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class QuestionAnswer:
     """What the person did: accepted, declined, or cancelled."""
 
     action: Literal["accept", "decline", "cancel"]
-    content: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # may be private
+    content: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any], repr=False)  # may be private
 
 
 # Puts a question to the caller.

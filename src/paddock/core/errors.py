@@ -26,10 +26,11 @@ What an error looks like to the outside (exit code, JSON-RPC, HTTP, MCP, …) is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, NotRequired, Self, TypedDict
+
+from msgspec import Struct
 
 from paddock.core.action import Action, ActionJson, with_sentence
 from paddock.core.schema_annotations import NonNegativeInt
@@ -61,8 +62,7 @@ class MistakeJson(TypedDict):
     action: NotRequired[ActionJson]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One mistake in a document: where it is, what is wrong, what would be right, and what to do about it."""
 
     path: str

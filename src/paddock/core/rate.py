@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 _MINUTE_S = 60.0
 
@@ -25,8 +26,7 @@ def seconds_until_available(cost: float, left: float, a_minute: float) -> float:
     return max(0.0, math.ceil((cost - left) * _MINUTE_S / a_minute * 1000) / 1000)
 
 
-@dataclass(slots=True)
-class RateWindow:
+class RateWindow(Struct):
     """Counts within windows of one second. Excess is dropped, and reported once a window."""
 
     limit: int

@@ -9,12 +9,12 @@ its values:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberConstraint:
+
+class MemberConstraint(Struct, frozen=True, kw_only=True):
     """Limits the values of a member. Hashable, as `X | None` requires of the parts of X.
 
     A member that is `write_only` is a secret. It must have no constraint whose violation quotes the value.

@@ -7,10 +7,12 @@ constraint only where one of the constraint's own bounds is a pre-release of the
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import total_ordering
+
+from msgspec import Struct
 
 from paddock.core.errors import OperatorError
 
@@ -32,7 +34,7 @@ _HYPHEN = re.compile(r"\s*(\S+)\s+-\s+(\S+)\s*", re.ASCII)
 
 
 @total_ordering
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Version:
     """One version. Build metadata is kept for showing and, as the standard has it, ignored in comparisons."""
 
@@ -82,8 +84,7 @@ class Version:
         return hash(self.precedence)
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """One comparison: `>=`, `>`, `<`, `<=` or `=` a version."""
 
     operator: str
@@ -103,8 +104,7 @@ class Bound:
                 return version == self.version
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
+class Constraint(Struct, frozen=True):
     """A set of versions: any of the alternatives, each being all of its bounds."""
 
     text: str

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, field
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class _Flight(Generic[T]):
+class _Flight(Struct, Generic[T]):
     """The runs and the waiting callers of one key."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)

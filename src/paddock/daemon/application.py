@@ -5,10 +5,10 @@ A command without a daemon uses the API alone, in its own process, and must not 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from paddock.mcp_server.server import McpServer
 
 
-@dataclass(frozen=True, slots=True)
-class Application:
+class Application(Struct, frozen=True):
     """The ASGI application with the parts that the daemon shuts down in order."""
 
     web: WebApp

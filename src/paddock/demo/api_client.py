@@ -5,9 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from paddock.core.secret import Secret
 
@@ -15,8 +16,7 @@ _API_PREFIX = "/api/v1"
 _RESPONSE_TIMEOUT_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class DemoCallResponse:
+class DemoCallResponse(Struct, frozen=True):
     """The response to a call: the call itself, or an error."""
 
     status: int

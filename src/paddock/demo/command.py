@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from paddock.cli import options
 from paddock.cli.command import command
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 BROKEN_PLUGIN = "broken-clock"
 
 
-@dataclass(frozen=True, slots=True)
-class _DemoState:
+class _DemoState(Struct, frozen=True):
     """The prepared demo."""
 
     home: Path

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from paddock.cli.client.api_client import ApiClient, path_segment
 from paddock.core.errors import PaddockError
@@ -15,8 +16,7 @@ from paddock.demo.home import change_example_server
 _MAX_PARALLEL: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class DemoCall:
+class DemoCall(Struct, frozen=True):
     """A call of the history and its outcome: a status or an error code."""
 
     name: str

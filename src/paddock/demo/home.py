@@ -7,9 +7,10 @@ import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.core.errors import Invalid, NotFound
 from paddock.core.secret import Secret
@@ -20,8 +21,7 @@ EXCLUDED_EXAMPLE: Final = "greeter"
 _POLICY_FILE: Final = Path(__file__).with_name("demo.cedar")
 
 
-@dataclass(frozen=True, slots=True)
-class DemoPlugin:
+class DemoPlugin(Struct, frozen=True):
     """A plugin in the demo's home."""
 
     name: str

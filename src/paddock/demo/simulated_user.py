@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any, Final
+
+from msgspec import Struct
 
 from paddock.demo.api_client import ApiKeyClient
 
@@ -20,8 +21,7 @@ REQUEST_PAUSE_S: Final = 20.0  # from an answer to the next request
 APPROVAL_TIMEOUT_S: Final = 1_800.0  # how long Robin waits for an answer
 
 
-@dataclass(frozen=True, slots=True)
-class DemoRequest:
+class DemoRequest(Struct, frozen=True):
     """One of Robin's requests: a label, and the call."""
 
     label: str

@@ -6,8 +6,9 @@ Calls that only read come thousands a second, so a decision about them is usuall
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.call import CallContext, PolicySnapshot, Principal
@@ -193,8 +194,7 @@ def _environment_of(context: CallContext) -> CallEnvironment:
     return CallEnvironment(context.background, context.dry_run, context.project, context.agent_path)
 
 
-@dataclass(frozen=True, slots=True)
-class AllowAll:
+class AllowAll(Struct, frozen=True):
     """Allows everything, for an author who develops a plugin: it runs caged, and they are its only caller."""
 
     reason: str = "an author tries a plugin of theirs"
@@ -247,8 +247,7 @@ FindCatalogue: TypeAlias = Callable[[Tenant], Catalogue]
 """What a tenant can call."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentAllowlistAuthorizer:
+class AgentAllowlistAuthorizer(Struct, frozen=True):
     """Decides about agents' calls with the allowlists of their manifests, and leaves all others to `fallback`.
 
     Args:
@@ -294,8 +293,7 @@ class AgentAllowlistAuthorizer:
         return manifest.allowed_actions if manifest.kind is PluginKind.AGENT else ()
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalChecker:
+class ProposalChecker(Struct, frozen=True):
     """Checks the calls that agents propose, and fills in their idempotency keys.
 
     Args:

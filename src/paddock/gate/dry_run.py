@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypedDict, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
@@ -52,8 +54,7 @@ class DryRunJson(TypedDict):
     missing_secrets: Annotated[list[str], "Secrets that the operation needs and that are not set."]
 
 
-@dataclass(frozen=True, slots=True)
-class DryRun:
+class DryRun(Struct, frozen=True):
     """The outcome of a dry run."""
 
     target: CallTarget

@@ -9,10 +9,12 @@ a call that only reads is recorded once, after it ran. Recovery and polling reac
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
@@ -43,7 +45,7 @@ from paddock.secrets.vault import Vault
 _UNGUARDED: AbstractAsyncContextManager[ReplayedResult | None] = nullcontext()
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Gate:
     """The only way to a plugin. Each stage raises a `PaddockError` to stop the call.
 
@@ -60,13 +62,15 @@ class Gate:
     random: Random
     catalogues: Catalogues
     output_validator: OutputValidator
-    build_long_running: InitVar[Callable[[Gate], LongRunningCalls]]
-    build_outcome_waiter: InitVar[Callable[[Gate], OutcomeWaiter]]
-    long_running: LongRunningCalls = field(init=False)
-    outcome_waiter: OutcomeWaiter = field(init=False)
-    _observers: list[CallObserver] = field(default_factory=list[CallObserver], init=False)
-    fair_scheduler: FairScheduler = field(default_factory=FairScheduler)
-    unrecorded_reads: list[Invocation] = field(default_factory=list[Invocation])  # written in the loop's next iteration
+    build_long_running: dataclasses.InitVar[Callable[[Gate], LongRunningCalls]]
+    build_outcome_waiter: dataclasses.InitVar[Callable[[Gate], OutcomeWaiter]]
+    long_running: LongRunningCalls = dataclasses.field(init=False)
+    outcome_waiter: OutcomeWaiter = dataclasses.field(init=False)
+    _observers: list[CallObserver] = dataclasses.field(default_factory=list[CallObserver], init=False)
+    fair_scheduler: FairScheduler = dataclasses.field(default_factory=FairScheduler)
+    unrecorded_reads: list[Invocation] = dataclasses.field(
+        default_factory=list[Invocation]
+    )  # written in the loop's next iteration
 
     def __post_init__(
         self,

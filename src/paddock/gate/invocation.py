@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import orjson
@@ -15,7 +15,6 @@ from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
 from paddock.core.errors import CallerError, Conflict, Denied, Invalid, NeedsApproval, PaddockError, TimedOut
 from paddock.core.events.calls import CallEnded, CallStarted
-from paddock.core.events.event import field_names
 from paddock.core.ids import CallId
 from paddock.gate.audit_entry import EntryTemplate
 from paddock.gate.catalogue.call_target import CallTarget
@@ -38,7 +37,7 @@ MAX_INPUT_BYTES: Final = 32 * 1024
 _CALLED = ("plugin.method_called",)
 _RETURNED = ("plugin.method_returned",)
 _EMPTY: Mapping[str, Any] = {}
-_NULL_FIELDS: dict[str, Any] = dict.fromkeys(field_names(CallEnded))
+_NULL_FIELDS: dict[str, Any] = dict.fromkeys(CallEnded.__struct_fields__)
 
 
 class CallRequest(NamedTuple):
@@ -67,7 +66,7 @@ def _no_methods() -> MethodCounts:
     return {}
 
 
-@dataclass(slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False)
 class Invocation:
     """The state of one call. The gate fills it in as the call proceeds.
 
@@ -88,21 +87,23 @@ class Invocation:
     parked: bool = False  # whether its operator is still at work; the outcome is then recorded by the poller
     replay_of: CallId | None = None  # the earlier call whose result it got
     effect: IdempotencyRecord | None = None
-    delivery: DeliveryStatus = field(default_factory=DeliveryStatus)
+    delivery: DeliveryStatus = dataclasses.field(default_factory=DeliveryStatus)
     event_digest: EventDigest | None = None  # of the plugin's events, where there are any and somebody listens
-    tally: MethodCounts = field(default_factory=_no_methods)  # host methods that the plugin used, with counts
+    tally: MethodCounts = dataclasses.field(
+        default_factory=_no_methods
+    )  # host methods that the plugin used, with counts
     result: Any = None  # until the end of the call is recorded
     finished: bool = False
     status: InvocationStatus = "succeeded"  # this and all below: valid once it is finished
     duration_ms: float = 0.0
     inputs: bytes | None = None  # the payload as JSON; None if it is too large to keep, or cannot be written
-    _payload_hash: str | None = field(default=None, init=False)
-    _result_hash: str | None = field(default=None, init=False)
+    _payload_hash: str | None = dataclasses.field(default=None, init=False)
+    _result_hash: str | None = dataclasses.field(default=None, init=False)
     error_code: str | None = None
-    _error_category: str | None = field(default=None, init=False)
-    _error_message: str | None = field(default=None, init=False)
-    _effects: tuple[str, ...] = field(default=(), init=False)
-    _metadata: ReportedMetadata = field(default=NO_METADATA, init=False)
+    _error_category: str | None = dataclasses.field(default=None, init=False)
+    _error_message: str | None = dataclasses.field(default=None, init=False)
+    _effects: tuple[str, ...] = dataclasses.field(default=(), init=False)
+    _metadata: ReportedMetadata = dataclasses.field(default=NO_METADATA, init=False)
     undisclosed: tuple[str, ...] | None = None  # sources of nondeterminism that it used and did not disclose
 
     @property

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.capabilities.artifacts.access import ArtifactAccess
 from paddock.core.call import CallContext
@@ -20,8 +21,7 @@ from paddock.plugins.dialects.operator_result import stored_artifact_digests
 _ARTIFACTS = HostService("artifacts")
 
 
-@dataclass(frozen=True, slots=True)
-class OutputValidator:
+class OutputValidator(Struct, frozen=True):
     """Checks answers. Without `artifacts` or `proposals`, as in the development host, those are not checked."""
 
     artifacts: ArtifactAccess | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
+
+from msgspec import Struct
 
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound
@@ -26,8 +27,7 @@ class PermittedTargetJson(TypedDict):
     effects: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class PermittedTarget:
+class PermittedTarget(Struct, frozen=True):
     """A target that may be called; `needs_approval` says whether a person has to approve first."""
 
     target: CallTarget

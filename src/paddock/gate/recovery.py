@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeAlias, cast
 
 import orjson
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paddock.capabilities.sql.effect_records import RecordedEffect
 from paddock.core.canonical import hash_of
@@ -79,8 +80,7 @@ A call without one is fenced off, and changes nothing from here on.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _RecoveredOutcome:
+class _RecoveredOutcome(Struct, frozen=True):
     """The outcome of an effect, and how it was found out."""
 
     by: Resolution
@@ -89,8 +89,7 @@ class _RecoveredOutcome:
     error: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EffectRecovery:
+class EffectRecovery(Struct, frozen=True):
     """Recovers effects whose outcome is unknown, in the way that their callable declares.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from paddock.capabilities.artifacts.service import ArtifactService
 from paddock.gate.calls.registry import CallRegistry
@@ -52,8 +52,7 @@ from paddock.host.secrets.user_requirements import UserRequirements
 from paddock.webhooks.live_events import LiveEvents
 
 
-@dataclass(frozen=True, slots=True)
-class PluginServices:
+class PluginServices(Struct, frozen=True):
     """What operators do with plugins, and what plugins offer and leave."""
 
     inventory: PluginInventory  # list, show
@@ -75,8 +74,7 @@ class PluginServices:
     embedded: EmbeddedPlugins
 
 
-@dataclass(frozen=True, slots=True)
-class CallServices:
+class CallServices(Struct, frozen=True):
     """What callers do: call, follow their calls, and see what they may use."""
 
     registry: CallRegistry
@@ -90,8 +88,7 @@ class CallServices:
     last_day: LastDayReader  # their numbers, for home
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityServices:
+class IdentityServices(Struct, frozen=True):
     """Who may act, and how they prove who they are."""
 
     tenants: TenantService
@@ -104,8 +101,7 @@ class IdentityServices:
     oidc: OidcIdentities
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyServices:
+class PolicyServices(Struct, frozen=True):
     """The policy in force, its rules, and explanations of its decisions."""
 
     active: ActivePolicy
@@ -114,8 +110,7 @@ class PolicyServices:
     explanations: ExplainService
 
 
-@dataclass(frozen=True, slots=True)
-class SecretServices:
+class SecretServices(Struct, frozen=True):
     """Secrets: the stored ones, where they are used, and those that people have to set for themselves."""
 
     store: SecretService
@@ -123,8 +118,7 @@ class SecretServices:
     user_requirements: UserRequirements
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerServices:
+class LedgerServices(Struct, frozen=True):
     """The ledger: its entries, their verification and erasure, and the events that webhooks and live followers get."""
 
     reader: LedgerReader
@@ -134,8 +128,7 @@ class LedgerServices:
     live_events: LiveEvents
 
 
-@dataclass(frozen=True, slots=True)
-class ObservabilityServices:
+class ObservabilityServices(Struct, frozen=True):
     """How the host is doing."""
 
     health: HostHealth

@@ -6,7 +6,7 @@ person, or was written by one, belongs there. A field that is in neither table b
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cache
@@ -18,7 +18,7 @@ import orjson
 from paddock.core.canonical import MAX_DEPTH, MAX_SAFE_INTEGER, canonical_bytes
 from paddock.core.clock import Random, format_utc
 from paddock.core.errors import CallerError
-from paddock.core.events.event import Event, field_names, to_json_value
+from paddock.core.events.event import Event, to_json_value
 from paddock.core.events.system import EntryUndescribed
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.ledger.entry_hash import SALT_BYTES, SealedEntry, commit_personal
@@ -153,7 +153,7 @@ class LedgerEntry(NamedTuple):
         from paddock.core.events.index import EVENT_TYPES
 
         kind = EVENT_TYPES.get(self.type)
-        fields = dict.fromkeys(field_names(kind)) if kind else {}
+        fields = dict.fromkeys(kind.__struct_fields__) if kind else {}
         return {"type": self.type, **fields, **self.facts, **self.personal}
 
     def to_json(self) -> LedgerEntryJson:
@@ -319,7 +319,7 @@ _PLAIN_TYPES = ("str", "str | None", "bool", "bool | None", "tuple[str, ...]")
 
 @cache
 def _split_plan(kind: type[Event]) -> _SplitPlan:
-    names = field_names(kind)
+    names = kind.__struct_fields__
     facts = tuple(sorted(name for name in names if name in FACT_FIELDS))
     personal = tuple(sorted(name for name in names if name not in FACT_FIELDS))
     # In other event types `name` is not the name of a plugin.
@@ -328,7 +328,7 @@ def _split_plan(kind: type[Event]) -> _SplitPlan:
     plugin = next((candidate for candidate in candidates if candidate in facts), None)
     # attrgetter returns a tuple only for two or more names, so two that always exist are appended.
     get_values = attrgetter(*facts, *personal, "type", "type")
-    annotations = {field.name: str(field.type) for field in dataclasses.fields(cast("Any", kind))}
+    annotations = inspect.get_annotations(kind)
     unsure = frozenset(name for name in names if annotations[name] not in _PLAIN_TYPES)
     return _SplitPlan(
         facts,

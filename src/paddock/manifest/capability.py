@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
+
+from msgspec import Struct
 
 from paddock.manifest.credential_paths import credentials_at, runs_outside
 from paddock.manifest.network import InvalidCapability, NetworkAccess, NoNetwork, parse_network
@@ -52,8 +53,7 @@ _GLOB = re.compile(r"[*?\[\]{}]")
 PathRoot: TypeAlias = Literal["", "config", "project"]
 
 
-@dataclass(frozen=True, slots=True)
-class FileAccess:
+class FileAccess(Struct, frozen=True):
     mode: Literal["read", "write"]
     path: str
     root: PathRoot = ""
@@ -62,8 +62,7 @@ class FileAccess:
         return f"{self.mode}:fs:{rooted_path(self.root, self.path)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Execute:
+class Execute(Struct, frozen=True):
     binary: str
     path: str
     root: PathRoot = ""
@@ -72,16 +71,14 @@ class Execute:
         return f"exec:{self.binary}:{rooted_path(self.root, self.path)}"
 
 
-@dataclass(frozen=True, slots=True)
-class StorageAccess:
+class StorageAccess(Struct, frozen=True):
     mode: Literal["read", "write"]
 
     def __str__(self) -> str:
         return f"storage:{self.mode}"
 
 
-@dataclass(frozen=True, slots=True)
-class HostService:
+class HostService(Struct, frozen=True):
     family: str
     mode: str | None = None
 

@@ -7,9 +7,10 @@ what it relied on. A difference that cannot be judged from the schemas counts as
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.core.schema.compile import check_schema, join_path
 from paddock.core.schema.traversal import ReferenceResolver
@@ -27,8 +28,7 @@ class CompatibilityLevel(StrEnum):
     BREAKING = "major"
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaDifference:
+class SchemaDifference(Struct, frozen=True):
     """One difference between two versions' schemas."""
 
     path: str

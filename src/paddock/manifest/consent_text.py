@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.core.printable import printable
 from paddock.manifest.capability import NoNetwork, describe_capability, is_dangerous
@@ -33,8 +34,7 @@ _MAX_ROWS = 25  # lines of one command; nobody reads more
 _MAX_LIST_ROWS = 200  # lines of one list of permissions: a hidden entry would be approved unseen
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentSection:
+class ConsentSection(Struct, frozen=True):
     """One heading of a consent screen and the sentences below it."""
 
     title: str

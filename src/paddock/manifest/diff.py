@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.core.printable import printable
 from paddock.core.semver import Version
@@ -29,8 +30,7 @@ _MAX_PATH_DEPTH = 3
 _MAX_CHANGE_CHARS = 2000  # longer than any capability
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeDiff:
+class UpgradeDiff(Struct, frozen=True):
     """The difference between an installed version and the one that would replace it."""
 
     old_version: str

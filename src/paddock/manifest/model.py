@@ -6,9 +6,10 @@ Everything here is a frozen value. JSON values (schemas, defaults) are kept as t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import Capability
@@ -52,8 +53,7 @@ class CallableForm(StrEnum):
     COMPLETION = "completion"  # suggested values for arguments of these
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaFile:
+class SchemaFile(Struct, frozen=True):
     """A JSON Schema kept as a file of the package."""
 
     path: str
@@ -65,8 +65,7 @@ Schema: TypeAlias = JsonObject | SchemaFile
 Recovery: TypeAlias = Literal["atomic", "native_key", "probe", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class CallableSpec:
+class CallableSpec(Struct, frozen=True):
     """One operation that a plugin offers."""
 
     name: str
@@ -86,8 +85,7 @@ class CallableSpec:
     probe: str = ""  # the callable to ask, if `recovery` is "probe"
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRuntime:
+class CommandRuntime(Struct, frozen=True):
     """A program that speaks JSON-RPC on stdio: kaged's protocol, or MCP."""
 
     command: tuple[str, ...]
@@ -96,16 +94,14 @@ class CommandRuntime:
     cwd: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PythonRuntime:
+class PythonRuntime(Struct, frozen=True):
     """Python classes or functions, imported by a worker inside the cage."""
 
     entrypoints: Mapping[str, str]  # callable or plugin name -> "package.module:Attribute"
     env: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteRuntime:
+class RemoteRuntime(Struct, frozen=True):
     """A remote MCP server: a connection, not a caged plugin."""
 
     url: str
@@ -119,8 +115,7 @@ Runtime: TypeAlias = CommandRuntime | PythonRuntime | RemoteRuntime
 KnobType: TypeAlias = Literal["range", "int_range", "enum", "boolean", "text", "multiline", "model_alias", "path"]
 
 
-@dataclass(frozen=True, slots=True)
-class Knob:
+class Knob(Struct, frozen=True):
     """A setting that a person changes in the console; it writes one field of the project-side config."""
 
     name: str
@@ -131,16 +126,14 @@ class Knob:
     options: JsonObject = field(default_factory=dict[str, Any])  # the options of this knob type
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRequirement:
+class ToolRequirement(Struct, frozen=True):
     """A tool that must be installed for this plugin to be enabled: a name and a version constraint."""
 
     name: str
     constraint: str = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Requires:
+class Requires(Struct, frozen=True):
     """Requirements that must be met before a plugin can be enabled."""
 
     tools: tuple[ToolRequirement, ...] = ()
@@ -148,8 +141,7 @@ class Requires:
     context_fields: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(Struct, frozen=True):
     """How a plugin changes the assistant's style, and when the assistant speaks unprompted."""
 
     style: str = ""
@@ -165,8 +157,7 @@ class Behaviour:
     emoji_usage: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DataAccess:
+class DataAccess(Struct, frozen=True):
     """Which personal data a plugin reads and writes."""
 
     vault_read: bool = False
@@ -175,8 +166,7 @@ class DataAccess:
     external_apis: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Struct, frozen=True):
     """A document the plugin offers."""
 
     uri: str
@@ -185,15 +175,13 @@ class Resource:
     mime_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PromptArgument:
+class PromptArgument(Struct, frozen=True):
     name: str
     description: str = ""
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """A reusable prompt template the plugin offers."""
 
     name: str
@@ -202,8 +190,7 @@ class Prompt:
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityRequirement:
+class IdentityRequirement(Struct, frozen=True):
     """An account at a provider that a person must have connected."""
 
     provider: str
@@ -212,8 +199,7 @@ class IdentityRequirement:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OperationAuth:
+class OperationAuth(Struct, frozen=True):
     """The account and secrets that one operation needs to act for a person."""
 
     operation: str
@@ -224,16 +210,14 @@ class OperationAuth:
     secrets: Mapping[str, str] = field(default_factory=dict[str, str])  # name -> user | system | system_or_user
 
 
-@dataclass(frozen=True, slots=True)
-class Feeds:
+class Feeds(Struct, frozen=True):
     """The operations that are safe to run on a schedule, unattended."""
 
     default_op: str | None = None
     allowed_ops: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """Timeouts and intervals of the host for this plugin, in seconds."""
 
     shutdown: int = 5
@@ -242,14 +226,12 @@ class Timing:
     call: int = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Observability:
+class Observability(Struct, frozen=True):
     log_level: str = "info"
     emit_samples: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """The manifest of a plugin: its identity, requirements and callables."""
 
     name: PluginName

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 
@@ -18,8 +19,7 @@ class InvalidCapability(ValueError):
         self.hint = hint
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkAccess:
+class NetworkAccess(Struct, frozen=True):
     host: str  # "*" means every host
     port: int | None  # None means every port
 
@@ -31,8 +31,7 @@ class NetworkAccess:
         return self.host == "*" or (self.host == other.host and self.port in (None, other.port))
 
 
-@dataclass(frozen=True, slots=True)
-class NoNetwork:
+class NoNetwork(Struct, frozen=True):
     def __str__(self) -> str:
         return "net:[]"
 

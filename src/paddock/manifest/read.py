@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
@@ -349,8 +351,9 @@ def _apply_overlay(plugin: ImportedServer, overlay: ParsedDocument, report: Prob
     report.add(overlay_report.errors)
     report.warnings.extend(overlay_report.warnings)
     start = native.read_start(fields) if "start" in fields else manifest.start
-    return replace(
-        plugin, manifest=replace(manifest, start=start, capabilities=merge_capabilities(manifest.capabilities, added))
+    return dataclasses.replace(
+        plugin,
+        manifest=replace(manifest, start=start, capabilities=merge_capabilities(manifest.capabilities, added)),
     )
 
 

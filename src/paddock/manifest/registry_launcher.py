@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from paddock.core.printable import printable
 from paddock.manifest.capability import NetworkAccess
@@ -17,8 +18,7 @@ from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.manifest.registry_package import parse_npm_package, parse_python_requirement
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryCommand:
+class RegistryCommand(Struct, frozen=True):
     """The package that a launcher would fetch, and how it would start the server in it."""
 
     registry: Literal["npm", "pypi"]
@@ -38,8 +38,7 @@ class RegistryCommand:
         return self.package[:1] + self.package[1:].partition("@")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class UnsupportedLauncher:
+class UnsupportedLauncher(Struct, frozen=True):
     """A launcher command that names no package we could install instead, with the reason."""
 
     why: str
@@ -48,8 +47,7 @@ class UnsupportedLauncher:
 LauncherCommand: TypeAlias = RegistryCommand | UnsupportedLauncher
 
 
-@dataclass(frozen=True, slots=True)
-class _Launcher:
+class _Launcher(Struct, frozen=True):
     """The options of one launcher: those that change nothing here, and those that take a value."""
 
     registry: Literal["npm", "pypi"]

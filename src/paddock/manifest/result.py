@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
@@ -10,8 +10,7 @@ from paddock.manifest.dialects.mcp_user_config import ImportedServer
 from paddock.manifest.model import Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestResult:
+class ManifestResult(Struct, frozen=True):
     """The plugins of one manifest file, with all errors and warnings."""
 
     file: str

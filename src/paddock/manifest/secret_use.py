@@ -10,7 +10,8 @@ a header could be read back later without the secret.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.core.secret import is_valid_secret_name
 from paddock.manifest.network import InvalidCapability, NetworkAccess, parse_network
@@ -22,8 +23,7 @@ _RECIPIENT_HINT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SecretRecipient:
+class SecretRecipient(Struct, frozen=True):
     """A header of requests to a host."""
 
     to: NetworkAccess
@@ -37,8 +37,7 @@ class SecretRecipient:
         return self.header == other.header and self.to.includes(other.to)
 
 
-@dataclass(frozen=True, slots=True)
-class SecretUse:
+class SecretUse(Struct, frozen=True):
     """A secret and its recipient."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import orjson
+from msgspec import Struct
 
 from paddock.core.call import CallContext
 from paddock.core.elicitation import AskCaller, Question, QuestionAnswer
@@ -47,8 +47,7 @@ class Subscriber:
         self.on_close.clear()
 
 
-@dataclass(slots=True)
-class McpExchange:
+class McpExchange(Struct):
     """Everything beside the parameters that answering one request needs."""
 
     context: CallContext

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
 import orjson
+from msgspec.structs import replace
 
 from paddock.core.call import CallContext
 from paddock.core.errors import NeedsApproval, NotFound, PaddockError

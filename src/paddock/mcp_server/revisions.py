@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class ProtocolRevision:
+
+class ProtocolRevision(Struct, frozen=True):
     """The features of one protocol revision."""
 
     name: str
@@ -69,8 +69,7 @@ def has_method(revision: ProtocolRevision, method: str) -> bool:
     return method in _COMMON_METHODS or method in (_STATELESS_METHODS if revision.stateless else _SESSION_METHODS)
 
 
-@dataclass(frozen=True, slots=True)
-class ElicitationModes:
+class ElicitationModes(Struct, frozen=True):
     """The elicitation modes that a client supports."""
 
     form: bool = False

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final, TypeAlias, cast
 
 import orjson
+from msgspec.structs import replace
 
 from paddock.mcp_server.exchange import McpExchange, RequestOwner, request_owner
 from paddock.mcp_server.results import SERVER_INFO, SERVER_INFO_META_KEY

@@ -9,11 +9,12 @@ rfc3161+https://example.org/tsr             a time stamping authority
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from paddock.core.printable import printable
 
@@ -23,8 +24,7 @@ DEFAULT_BRANCH = "paddock-anchors"
 _GIT_SCHEMES = ("ssh", "https", "http", "file")
 
 
-@dataclass(frozen=True, slots=True)
-class AnchorAddress:
+class AnchorAddress(Struct, frozen=True):
     """A parsed address. `location` is a path for a file, and a URL for everything else."""
 
     kind: AnchorKind

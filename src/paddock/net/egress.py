@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 NOT_GRANTED = "net.not_granted"
 PRIVATE_ADDRESS = "net.private_address"
@@ -55,8 +56,7 @@ _GLOBAL_UNICAST6 = ipaddress.ip_network("2000::/3")
 _IPV4_IN_IPV6 = (ipaddress.ip_network("::ffff:0:0/96"), ipaddress.ip_network("64:ff9b::/96"))
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(Struct, frozen=True):
     """The host and port of a connection. The host is a name in lower case, or an address without brackets."""
 
     host: str
@@ -115,8 +115,7 @@ def canonical_host(host: str) -> str:
     return parse_ip_literal(host) or host
 
 
-@dataclass(frozen=True, slots=True)
-class EgressGrant:
+class EgressGrant(Struct, frozen=True):
     """One host the plugin may connect to; `*` is every host, None every port."""
 
     host: str

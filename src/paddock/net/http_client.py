@@ -12,13 +12,13 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httptools
+from msgspec import Struct
 
 CONNECT_TIMEOUT_S: Final = 30.0
 MAX_HEAD_BYTES: Final = 64 * 1024
@@ -39,8 +39,7 @@ class ResponseTooLarge(Exception):
     """A response exceeded a limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpOrigin:
+class HttpOrigin(Struct, frozen=True):
     """Scheme, host and port to connect to."""
 
     scheme: str

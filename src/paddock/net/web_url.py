@@ -12,8 +12,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from paddock.core.errors import CallerError, Denied
 from paddock.core.printable import printable
@@ -36,8 +37,7 @@ _WEB_PORTS = (80, 443)
 _FIRST_UNPRIVILEGED_PORT = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class WebTarget:
+class WebTarget(Struct, frozen=True):
     """A parsed web URL: the origin, and the request target."""
 
     origin: HttpOrigin

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.core.errors import PaddockError
 from paddock.manifest.read import FILE_NAMES, read_package
@@ -23,8 +24,7 @@ def example_plugins(directory: Path | None = None) -> list[Path]:
     return sorted(path for path in directory.glob("*") if any((path / name).is_file() for name in FILE_NAMES))
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Struct, frozen=True):
     """An example plugin, for a person who looks for something to try."""
 
     name: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from paddock.core.errors import Problem
 from paddock.policy.decision import APPROVAL_KINDS, DEFAULT_APPROVERS, REMEMBER_LIMITS, ApprovalKind, RememberLimit
@@ -29,8 +30,7 @@ _APPROVER = re.compile(r"(role|group|user|local):[^\s,]{1,200}")
 MAX_QUORUM: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalRequirement:
+class ApprovalRequirement(Struct, frozen=True):
     """The approval that a rule requires."""
 
     kind: ApprovalKind = "action"
@@ -43,8 +43,7 @@ class ApprovalRequirement:
 DEFAULT_REQUIREMENT: Final = ApprovalRequirement()
 
 
-@dataclass(frozen=True, slots=True)
-class RuleAnnotations:
+class RuleAnnotations(Struct, frozen=True):
     """All annotations of a rule."""
 
     id: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.config.toml_file import parse_toml
 from paddock.core.errors import Invalid, NotFound, OperatorError, Problem
@@ -71,8 +73,7 @@ _PRINCIPAL_TYPES: Final[Mapping[str, PrincipalType]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyCase:
+class PolicyCase(Struct, frozen=True):
     """One request and the expected decision."""
 
     name: str
@@ -84,8 +85,7 @@ class PolicyCase:
     """The effect assumed because neither the case nor an installed plugin declares one."""
 
 
-@dataclass(frozen=True, slots=True)
-class FailedCase:
+class FailedCase(Struct, frozen=True):
     """A case with an unexpected decision."""
 
     case: PolicyCase

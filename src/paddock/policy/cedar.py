@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, cast
 
 import orjson
+from msgspec import Struct
 
 _SYNTAX_TREE_MODULE = "cedarpy.pst"
 
@@ -34,8 +34,7 @@ def _load_cedar() -> Any:
 _cedar: Final = _load_cedar()
 
 
-@dataclass(frozen=True, slots=True)
-class CedarResponse:
+class CedarResponse(Struct, frozen=True):
     """Cedar's response to one request."""
 
     allowed: bool

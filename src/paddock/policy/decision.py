@@ -5,8 +5,9 @@ Pure, immutable values. A decision is recorded with the version of the rules tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 DecisionWord: TypeAlias = Literal["allow", "deny", "ask"]
 ApprovalKind: TypeAlias = Literal["confirmation", "consent", "action", "gate"]
@@ -20,8 +21,7 @@ REMEMBER_LIMITS: Final[tuple[RememberLimit, ...]] = ("never", "tool", "plugin")
 DEFAULT_APPROVERS: Final = ("role:approver", "role:operator")
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
+class Allow(Struct, frozen=True):
     """The action may happen now."""
 
     word: ClassVar[str] = "allow"
@@ -33,8 +33,7 @@ class Allow:
     """The version of the rules; `versions.py` stores them all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(Struct, frozen=True):
     """The action must not happen."""
 
     word: ClassVar[str] = "deny"
@@ -53,8 +52,7 @@ class Deny:
         return self.public_reason or self.reason
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """The action may happen once a person has approved it."""
 
     word: ClassVar[str] = "ask"

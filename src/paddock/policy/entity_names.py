@@ -8,8 +8,10 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.action import Action
 from paddock.core.errors import Problem
@@ -22,8 +24,7 @@ from paddock.policy.rules import SHIPPED_ORIGIN, Rule, RuleSet, checked_rules, s
 _ID_PREFIXES: Final = {"User": "user", "ApiKey": "key"}
 
 
-@dataclass(frozen=True, slots=True)
-class KnownEntities:
+class KnownEntities(Struct, frozen=True):
     """The names that rules of one home can refer to.
 
     Attributes:

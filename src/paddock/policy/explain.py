@@ -5,11 +5,12 @@ Remedies are found by trial: each aspect that could be different is changed by i
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.action import Action, ActionJson, ActionKind
 from paddock.core.printable import printable
@@ -55,8 +56,7 @@ class DecisionJson(TypedDict):
     policy_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(Struct, frozen=True):
     """One change that would have changed the decision."""
 
     change: str
@@ -72,8 +72,7 @@ class Remedy:
         return remedy
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """The explanation of a decision."""
 
     who: str
@@ -118,7 +117,7 @@ def explain(
         return Explanation(who, describe_action(request), answer, decision.public_reason, (), (), decision.version)
     remedies = find_remedies(policy, request, decision)
     if described:
-        remedies = tuple(dataclasses.replace(remedy, action=None) for remedy in remedies)
+        remedies = tuple(replace(remedy, action=None) for remedy in remedies)
     return Explanation(
         printable(str(request.principal)),
         describe_action(request),
@@ -188,18 +187,18 @@ def _variations(rules: RuleSet, request: PolicyRequest) -> Iterator[_Variation]:
     yield from _principal_variations(request)
     if isinstance(request.environment, UseEnvironment):
         if not request.environment.granted:
-            granted = dataclasses.replace(request.environment, granted=True)
-            yield _Variation(f"{target} were granted to {who}", dataclasses.replace(request, environment=granted))
+            granted = replace(request.environment, granted=True)
+            yield _Variation(f"{target} were granted to {who}", replace(request, environment=granted))
         return
     if not isinstance(target, CallableTarget):
         return
     if target.name not in principal.consents:
-        consenting = dataclasses.replace(principal, consents=principal.consents | {target.name})
+        consenting = replace(principal, consents=principal.consents | {target.name})
         text = f"{who} had enabled it and consented to it"
-        yield _Variation(text, dataclasses.replace(request, principal=consenting))
+        yield _Variation(text, replace(request, principal=consenting))
     if principal.type == "Agent" and target.name not in principal.may_call:
-        listed = dataclasses.replace(principal, may_call=principal.may_call | {target.name})
-        yield _Variation(f"it were on the allowlist of {who}", dataclasses.replace(request, principal=listed))
+        listed = replace(principal, may_call=principal.may_call | {target.name})
+        yield _Variation(f"it were on the allowlist of {who}", replace(request, principal=listed))
     yield from _target_variations(rules, request, target)
 
 
@@ -208,7 +207,7 @@ def _principal_variations(request: PolicyRequest) -> Iterator[_Variation]:
     principal, who = request.principal, printable(str(request.principal))
 
     def with_principal(**changes: Any) -> PolicyRequest:
-        return dataclasses.replace(request, principal=dataclasses.replace(principal, **changes))
+        return replace(request, principal=replace(principal, **changes))
 
     for role in SHIPPED_ROLES:
         if role not in principal.roles:
@@ -236,8 +235,8 @@ def _target_variations(rules: RuleSet, request: PolicyRequest, target: CallableT
     traits = target.traits
 
     def with_traits(**changes: Any) -> PolicyRequest:
-        varied = dataclasses.replace(target, traits=dataclasses.replace(traits, **changes))
-        return dataclasses.replace(request, target=varied)
+        varied = replace(target, traits=replace(traits, **changes))
+        return replace(request, target=varied)
 
     known_tags = frozenset(rules.vocabulary.tags)
     for tag in sorted(traits.tags & known_tags):

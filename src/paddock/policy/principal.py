@@ -7,8 +7,9 @@ every rule, which is what makes decisions cacheable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from paddock.core.call import Principal, PrincipalKind
 from paddock.manifest.model import Manifest, PluginKind
@@ -27,8 +28,7 @@ _TYPE_BY_KIND: Final[Mapping[PrincipalKind, PrincipalType]] = {
 _NONE: Final[frozenset[str]] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class PluginTraits:
+class PluginTraits(Struct, frozen=True):
     """The traits of a plugin and all its callables. The defaults are those of a plugin that nobody vouches for."""
 
     kind: str = PluginKind.PLUGIN
@@ -40,8 +40,7 @@ class PluginTraits:
 UNTRUSTED_TRAITS: Final = PluginTraits()
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyPrincipal:
+class PolicyPrincipal(Struct, frozen=True):
     """A principal as the rules see it."""
 
     type: PrincipalType

@@ -7,8 +7,9 @@ same.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 from paddock.policy.principal import PolicyPrincipal, entity_reference
 from paddock.policy.target import CallableTarget, CapabilityTarget, PolicyTarget
@@ -16,8 +17,7 @@ from paddock.policy.target import CallableTarget, CapabilityTarget, PolicyTarget
 PolicyAction: TypeAlias = Literal["call", "propose", "use"]
 
 
-@dataclass(frozen=True, slots=True)
-class CallEnvironment:
+class CallEnvironment(Struct, frozen=True):
     """The circumstances of a call."""
 
     background: bool = False
@@ -29,8 +29,7 @@ class CallEnvironment:
     agent_path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UseEnvironment:
+class UseEnvironment(Struct, frozen=True):
     """The circumstances of a plugin's capability request."""
 
     method: str
@@ -42,8 +41,7 @@ class UseEnvironment:
     """If it names no call: declared effects of all calls that the plugin works on; None if it works on none."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyRequest:
+class PolicyRequest(Struct, frozen=True):
     """A policy request. Build it with `build_call_request`, `build_propose_request` or `build_use_request`."""
 
     principal: PolicyPrincipal

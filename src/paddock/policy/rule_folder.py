@@ -6,9 +6,10 @@ import hashlib
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.config.directories import Directories, refuse_unsafe_directory
 from paddock.config.settings import PolicySettings
@@ -23,8 +24,7 @@ MAX_EDITED_CHARS: Final = 256_000
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\.cedar")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRuleFile:
+class StoredRuleFile(Struct, frozen=True):
     """A rule file: its name, its text, and the digest that names exactly this text."""
 
     name: str

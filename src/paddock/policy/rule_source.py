@@ -9,8 +9,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.core.errors import Problem
 
@@ -27,8 +28,7 @@ _NO_ACTION: Final = "unable to find an applicable action"
 _ACTIONS: Final = ("anyCall", "call", "callUnattended", "propose", "use")
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSource:
+class RuleSource(Struct, frozen=True):
     """The source of one rule, without the comments before it."""
 
     file: str

@@ -6,12 +6,15 @@ is `@fixed`.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypedDict, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
@@ -38,8 +41,7 @@ _KNOWN_ATTRIBUTES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RuleFile:
+class RuleFile(Struct, frozen=True):
     """The text of a rule file; `origin` is `shipped` or its path."""
 
     origin: str
@@ -56,8 +58,7 @@ class RuleJson(TypedDict):
     line: NonNegativeInt
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One rule."""
 
     id: str
@@ -92,7 +93,7 @@ class Rule:
         return f"{self.id}@{hashlib.sha256(self.source.encode()).hexdigest()}"
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class RuleSet:
     """Rules that were checked against the schema and each other: built by `checked_rules` alone."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.manifest.capability import HOST_FAMILIES
 from paddock.manifest.definition_flags import DefinitionFlag
@@ -38,8 +39,7 @@ SIGNATURES: Final = ("unsigned", "community-signed", "verified", "modified", "em
 CAPABILITY_FAMILIES: Final = (*sorted(HOST_FAMILIES), "exec", "fs", "net", "tables")
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(Struct, frozen=True):
     """The closed vocabularies. Operators can extend only the tags (setting `policy.tags`)."""
 
     tags: tuple[str, ...] = SHIPPED_TAGS

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from paddock.manifest.capability import (
     Capability,
@@ -42,8 +43,7 @@ _WRITE_EFFECTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CallableTarget:
+class CallableTarget(Struct, frozen=True):
     """A callable, by its full name."""
 
     name: str
@@ -58,8 +58,7 @@ class CallableTarget:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class CapabilityTarget:
+class CapabilityTarget(Struct, frozen=True):
     """A capability that a plugin uses."""
 
     name: str

@@ -5,10 +5,10 @@ A version is named by its content; rules that come back have the same version. A
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct, to_builtins
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError
@@ -18,8 +18,7 @@ from paddock.policy.schema import Vocabulary
 from paddock.store.transaction import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyVersion:
+class PolicyVersion(Struct, frozen=True):
     """A version, and since when it was in force."""
 
     version: str
@@ -79,7 +78,7 @@ def current_version(tx: Transaction) -> PolicyVersion | None:
 
 
 def _version_json(rules: RuleSet) -> str:
-    rule_items = [dataclasses.asdict(rule) for rule in rules.rules]
+    rule_items = [to_builtins(rule) for rule in rules.rules]
     return json.dumps({"rules": rule_items, "schema": rules.schema, "tags": rules.vocabulary.tags}, ensure_ascii=False)
 
 

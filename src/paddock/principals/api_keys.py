@@ -11,9 +11,10 @@ import json
 import re
 from base64 import b32encode
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.call import Principal
@@ -44,8 +45,7 @@ _COLUMNS = (
 ApiKeyState = Literal["live", "revoked", "expired", "owner disabled"]
 
 
-@dataclass(frozen=True, slots=True)
-class ApiKey:
+class ApiKey(Struct, frozen=True):
     """A stored key: everything but the token. `roles` and `scopes` are those it was created with."""
 
     id: str

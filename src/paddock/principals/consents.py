@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import NotFound
@@ -14,8 +15,7 @@ from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Row, Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentRecord:
+class ConsentRecord(Struct, frozen=True):
     """A person's consent to one callable; void once it was revoked."""
 
     tenant: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound
@@ -16,8 +16,7 @@ from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class PersonGroup:
+class PersonGroup(Struct, frozen=True):
     """A group with the names of its members."""
 
     tenant: Tenant

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.call import Principal
@@ -26,16 +27,14 @@ OIDC_PRINCIPAL = PrincipalId("adapter:oidc")
 """The principal that changes people's rights on behalf of a provider."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalIdentity:
+class ExternalIdentity(Struct, frozen=True):
     """An identity at a provider: its issuer, and the permanent subject there."""
 
     issuer: str
     subject: str
 
 
-@dataclass(frozen=True, slots=True)
-class SignInProfile:
+class SignInProfile(Struct, frozen=True):
     """The profile of a person that a provider authenticated, mapped to our names.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.clock import Random
@@ -18,8 +19,7 @@ from paddock.store.transaction import Transaction
 LINK_TTL = timedelta(minutes=15)
 
 
-@dataclass(frozen=True, slots=True)
-class LoginLink:
+class LoginLink(Struct, frozen=True):
     """A link without its token."""
 
     id: str

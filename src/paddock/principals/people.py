@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.action import Action
 from paddock.core.call import OPERATOR
@@ -18,8 +20,7 @@ from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Row, Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
+class Rights(Struct, frozen=True):
     """A person's rights: rules decide by roles, scopes open restricted callables, and rules may refer to groups."""
 
     roles: frozenset[str] = frozenset()
@@ -49,8 +50,7 @@ def load_rights(tx: Transaction, tenant: str, person: str) -> Rights:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(Struct, frozen=True):
     """A stored person."""
 
     tenant: Tenant

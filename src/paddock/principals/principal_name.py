@@ -6,9 +6,10 @@ A name proves nothing. Only the operator of the host, who may act for anybody, i
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from paddock.core.action import Action
 from paddock.core.call import OPERATOR, Principal, PrincipalKind

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b32encode
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.call import Principal
@@ -43,8 +44,7 @@ _SEEN_INTERVAL = timedelta(minutes=1)
 _COLUMNS = "id, tenant, subject, via, opened_at, seen_at, expires_at, ended_at"
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleSession:
+class ConsoleSession(Struct, frozen=True):
     """A session: everything but the token. `via` is the sign-in method, as in `link` or `oidc`."""
 
     id: str

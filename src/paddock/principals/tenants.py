@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from paddock.core.action import Action, ActionKind
 from paddock.core.errors import Conflict, NotFound, OperatorError
@@ -24,8 +24,7 @@ _BLOCKING_TABLES: tuple[tuple[str, str, str, ActionKind], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TenantRecord:
+class TenantRecord(Struct, frozen=True):
     """A stored tenant. The default one has no creation time."""
 
     name: Tenant

@@ -11,11 +11,11 @@ and nothing done in the name of the old holder is accepted.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from paddock.core.errors import Busy, CallerError, HostError
 from paddock.core.ids import Tenant
@@ -72,8 +72,7 @@ _JOB_WHERE = "tenant = ? AND kind = ? AND key = ?"
 _HELD_JOB_WHERE = f"{_JOB_WHERE} AND node = ? AND epoch = ?"
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A claimed job, to be run now.
 
     Args:

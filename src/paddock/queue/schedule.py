@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from paddock.core.clock import Random
 
@@ -15,8 +16,7 @@ _MAX_CLOCK_DRIFT_S = 1.0  # between two clocks of one machine
 _MAX_DOUBLINGS = 32  # beyond these the delay is the maximum anyway, and the exponent stays bounded
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Struct, frozen=True):
     """The delays after failures, in seconds, and the number of tries before giving up."""
 
     first_delay_s: float = FIRST_RETRY_DELAY_S
@@ -24,15 +24,13 @@ class RetryPolicy:
     max_tries: int = MAX_TRIES
 
 
-@dataclass(frozen=True, slots=True)
-class RescheduleAt:
+class RescheduleAt(Struct, frozen=True):
     """Run the job again at this time."""
 
     due: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class RetriesExhausted:
+class RetriesExhausted(Struct, frozen=True):
     """The job failed too often and is given up."""
 
     tries: int

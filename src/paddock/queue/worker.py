@@ -11,8 +11,9 @@ import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError
@@ -49,8 +50,7 @@ The job may have been run before, by a worker that died before it could record t
 """
 
 
-@dataclass(frozen=True, slots=True)
-class JobType:
+class JobType(Struct, frozen=True):
     """How jobs of one kind are run.
 
     Args:

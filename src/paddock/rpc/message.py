@@ -16,11 +16,11 @@ What we write is plain JSON only: dates, dataclasses and subclasses of `str` and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, Literal, TypeGuard
 
 import orjson
+from msgspec import Struct
 
 from paddock.core.schema.json_value import MAX_DEPTH
 from paddock.rpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, NO_EFFECT, RpcError, error_member
@@ -87,8 +87,7 @@ _dumps = orjson.dumps
 _ABSENT: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
-class RpcRequest:
+class RpcRequest(Struct, frozen=True):
     """A request; the sender expects a response under this id."""
 
     id: MessageId
@@ -96,32 +95,28 @@ class RpcRequest:
     params: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RpcNotification:
+class RpcNotification(Struct, frozen=True):
     """A notification; no response is expected."""
 
     method: str
     params: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RpcResult:
+class RpcResult(Struct, frozen=True):
     """A successful response."""
 
     id: MessageId
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class RpcFailure:
+class RpcFailure(Struct, frozen=True):
     """An error response; without an id when they could not read the request."""
 
     id: MessageId | None
     error: RpcError
 
 
-@dataclass(frozen=True, slots=True)
-class MalformedMessage:
+class MalformedMessage(Struct, frozen=True):
     """JSON that is not a message by the rules above.
 
     `meant_as` is what it was probably meant to be: only a request gets a response.
@@ -134,8 +129,7 @@ class MalformedMessage:
     meant_as: Literal["request", "notification", "answer"] = "request"
 
 
-@dataclass(frozen=True, slots=True)
-class NonRpcLine:
+class NonRpcLine(Struct, frozen=True):
     """A line that is no JSON-RPC at all."""
 
     line: bytes

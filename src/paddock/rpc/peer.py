@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
+
+from msgspec import Struct
 
 from paddock.core.errors import PaddockError
 from paddock.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RESOURCE_BUSY, PeerLost, RpcError, to_rpc_error
@@ -37,8 +38,7 @@ REPLY_SENT: Final = object()
 """The result of a request that was answered early."""
 
 
-@dataclass(frozen=True, slots=True)
-class InboundRequest:
+class InboundRequest(Struct, frozen=True):
     """A request that is being served.
 
     Attributes:
@@ -86,8 +86,7 @@ class PeerHandler(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PendingRequest:
+class PendingRequest(Struct, frozen=True, eq=False):
     """A request that was sent. The future ends with the result, an `RpcError` or `PeerLost`."""
 
     id: int

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.capabilities.request import MethodCounts
 from paddock.core.call import CallContext
@@ -31,8 +33,7 @@ NETWORK_COUNT_KEY = "net"
 OnEvent: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 
-@dataclass(slots=True)
-class DeliveryStatus:
+class DeliveryStatus(Struct):
     """How far a call got that failed."""
 
     sent: bool = False  # whether the plugin can have received it
@@ -299,8 +300,7 @@ _DEFAULT_TIMEOUT_S = Timing().call
 _HARMLESS_EFFECTS = frozenset({Effect.READ_ONLY, Effect.PRODUCE_OUTCOME, Effect.UNKNOWN})
 
 
-@dataclass(frozen=True, slots=True)
-class CallPlan:
+class CallPlan(Struct, frozen=True):
     """How to call one callable: its audit name, timeout and effects."""
 
     spec: CallableSpec

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from paddock.cage.spec import CageSpec
 from paddock.core.action import Action
@@ -14,8 +16,7 @@ from paddock.manifest.model import Manifest
 from paddock.runtime.lifecycle import PluginState
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceKey:
+class InstanceKey(Struct, frozen=True):
     """Identity of one plugin process: one version of one plugin for one tenant."""
 
     tenant: Tenant
@@ -23,8 +24,7 @@ class InstanceKey:
     digest: Digest
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(Struct, frozen=True):
     """Everything needed to run one plugin for one tenant."""
 
     key: InstanceKey
@@ -51,20 +51,19 @@ class Deployment:
         return self.manifest.config_schema is not None or self.manifest.system_config_schema is not None
 
 
-@dataclass(frozen=True, slots=True)
-class InProcessTarget:
+class InProcessTarget(Struct, frozen=True):
     """Functions of the embedding application that serve a plugin's callables."""
 
     manifest: Manifest
     by_name: Mapping[str, Callable[..., Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class RemoteTarget:
     """A server that someone else runs."""
 
-    url: str = field(repr=False)  # this and the headers may hold secrets in the clear
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    url: str = dataclasses.field(repr=False)  # this and the headers may hold secrets in the clear
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str], repr=False)
     transport: Literal["streamable-http", "sse"] = "streamable-http"
 
 
@@ -72,12 +71,14 @@ class RemoteTarget:
 LaunchTarget: TypeAlias = CageSpec | InProcessTarget | RemoteTarget
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class StartSpec:
     """A deployment resolved for one start: where it runs and with which configuration."""
 
     target: LaunchTarget
-    config: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # may hold secrets in the clear
+    config: Mapping[str, Any] = dataclasses.field(
+        default_factory=dict[str, Any], repr=False
+    )  # may hold secrets in the clear
 
 
 PrepareStart: TypeAlias = Callable[[Deployment], Awaitable[StartSpec]]
@@ -88,8 +89,7 @@ Called before every start, so that each start sees the current state.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class LastFailure:
+class LastFailure(Struct, frozen=True):
     """Why the last process failed or could not start. Kept while the next one runs."""
 
     reason: str
@@ -99,8 +99,7 @@ class LastFailure:
     at: str  # ISO-8601
 
 
-@dataclass(frozen=True, slots=True)
-class PluginStatus:
+class PluginStatus(Struct, frozen=True):
     """The status of one plugin instance."""
 
     key: InstanceKey

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.cage.spec import MIB, ProcessExit
 from paddock.core.action import Action
@@ -28,8 +30,7 @@ _SIGNALS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """A reason for people, and a hint and an action what to do about it."""
 
     reason: str
@@ -37,8 +38,7 @@ class Diagnosis:
     action: Action | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GrantAdvice:
+class GrantAdvice(Struct, frozen=True):
     """How a plugin gets another capability.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from paddock.cage.spec import ProcessExit
 from paddock.core.errors import Invalid, PaddockError
@@ -12,8 +13,7 @@ from paddock.runtime.diagnosis import Diagnosis
 EXIT_GRACE_S = 2.0  # for a process that closed its output, before it is considered stuck
 
 
-@dataclass(frozen=True, slots=True)
-class KillReason:
+class KillReason(Struct, frozen=True):
     """Something a process did that it must not survive."""
 
     kind: str
@@ -21,8 +21,7 @@ class KillReason:
     spends_budget: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessCrashed:
+class ProcessCrashed(Struct, frozen=True):
     """The process ended or had to be killed, and may be started again."""
 
     diagnosis: Diagnosis
@@ -30,16 +29,14 @@ class ProcessCrashed:
     spends_budget: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class PermanentFailure:
+class PermanentFailure(Struct, frozen=True):
     """A failure that would repeat at the next start, so it is not restarted."""
 
     code: str
     diagnosis: Diagnosis
 
 
-@dataclass(frozen=True, slots=True)
-class StoppedOnRequest:
+class StoppedOnRequest(Struct, frozen=True):
     """The process ended because it was asked to."""
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Unavailable
@@ -30,8 +31,7 @@ HOST_FAILURE_BACKOFF_S = 5.0  # pause before a start is retried that failed beca
 READY_TIMEOUT_S = 30.0  # how long a caller waits for a plugin that is starting
 
 
-@dataclass(frozen=True, slots=True)
-class SupervisorDeps:
+class SupervisorDeps(Struct, frozen=True):
     """Dependencies shared by every plugin instance of one supervisor.
 
     `long_lived` says whether the host outlives a single call, so that a crashed plugin is really restarted.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import signal
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -55,7 +55,7 @@ SIGTERM_GRACE_S = 2.0
 _KILL_WAIT_S = 10.0  # for the kernel to remove a killed cage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class RunningPlugin:
     """A running plugin that answers calls."""
 
@@ -63,7 +63,7 @@ class RunningPlugin:
     handshake: HandshakeResult
     pid: int | None
     cage_id: str | None
-    config: Mapping[str, Any] = field(repr=False)  # may hold secrets in the clear
+    config: Mapping[str, Any] = dataclasses.field(repr=False)  # may hold secrets in the clear
 
 
 class _KillRequested(Exception):

@@ -6,9 +6,11 @@ timeouts and waiting callers belong to the connection.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from paddock.capabilities.request import EarlyAnswer
 from paddock.core.call import CallContext
@@ -70,8 +72,7 @@ class DefinitionList(tuple[Definition, ...]):
         return result
 
 
-@dataclass(frozen=True, slots=True)
-class HandshakeResult:
+class HandshakeResult(Struct, frozen=True):
     """The outcome of a successful handshake."""
 
     features: frozenset[str] = frozenset()
@@ -81,8 +82,7 @@ class HandshakeResult:
     warning: Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HandshakeRejection:
+class HandshakeRejection(Struct, frozen=True):
     """A handshake answer that disqualifies the plugin. It would repeat at the next start."""
 
     code: str
@@ -107,42 +107,37 @@ class HandshakeTimeout(Exception):
         self.event = event
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class CallProgress:
     """An event that a plugin sends about an in-flight call."""
 
     call: int | str  # the request id, or the call token
-    event: Mapping[str, Any] = field(repr=False)
+    event: Mapping[str, Any] = dataclasses.field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Broadcast:
+class Broadcast(Struct, frozen=True):
     """A notification for everyone."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogNotification:
+class LogNotification(Struct, frozen=True):
     """A line for the plugin's log, and an event for the caller where it is known which call it belongs to."""
 
     line: str
     event: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListChanged:
+class ListChanged(Struct, frozen=True):
     """The plugin says that its definitions changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredNotification:
+class IgnoredNotification(Struct, frozen=True):
     """A notification without meaning for the host."""
 
 
 ParsedNotification: TypeAlias = CallProgress | Broadcast | LogNotification | ListChanged | IgnoredNotification
 
 
-@dataclass(frozen=True, slots=True)
-class InputRequired:
+class InputRequired(Struct, frozen=True):
     """An interim answer: the plugin wants input first and then be asked again."""
 
     questions: tuple[Question, ...]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.manifest.model import Dialect
 
@@ -13,15 +15,13 @@ MAX_BACKOFF_S = 60.0
 MAX_FAILURES_OF_DIALECT = {Dialect.OSQR: 3}  # OSQR's specification allows fewer restarts
 
 
-@dataclass(frozen=True, slots=True)
-class RestartAfter:
+class RestartAfter(Struct, frozen=True):
     """Restart after this delay."""
 
     delay_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetExhausted:
+class BudgetExhausted(Struct, frozen=True):
     """It failed too often; a person has to enable it again."""
 
     failures: int
@@ -30,8 +30,7 @@ class BudgetExhausted:
 RestartDecision: TypeAlias = RestartAfter | BudgetExhausted
 
 
-@dataclass(frozen=True, slots=True)
-class RestartBudget:
+class RestartBudget(Struct, frozen=True):
     """The failures of one plugin since it was last healthy for ten minutes.
 
     Times are monotonic seconds, so a change of the wall clock has no influence.

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from paddock.capabilities.request import MethodCounts
 from paddock.core.action import Action

@@ -6,10 +6,12 @@ name or version does not decrypt there.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
-from dataclasses import dataclass, field
 from hashlib import sha256
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.clock import Random
@@ -21,8 +23,7 @@ KEY_ID = re.compile("[0-9a-f]{16}")
 _NONCE_BYTES = 12
 
 
-@dataclass(frozen=True, slots=True)
-class SecretVersion:
+class SecretVersion(Struct, frozen=True):
     """The identity of one version of a secret. `owner` is empty if it belongs to the whole tenant."""
 
     tenant: str
@@ -35,11 +36,11 @@ class SecretVersion:
         return json.dumps(["paddock-secret-v1", layer, self.tenant, self.owner, self.name, self.version]).encode()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class WrappingKey:
     """A key that wraps data keys, and its id."""
 
-    raw: bytes = field(repr=False)
+    raw: bytes = dataclasses.field(repr=False)
 
     def __post_init__(self) -> None:
         if len(self.raw) != KEY_BYTES:
@@ -50,13 +51,13 @@ class WrappingKey:
         return sha256(b"paddock-secret-key-v1\n" + self.raw).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Envelope:
     """A sealed secret version: without the wrapping key of that id it reveals nothing."""
 
     key_id: str
-    wrapped: bytes = field(repr=False)
-    sealed: bytes = field(repr=False)
+    wrapped: bytes = dataclasses.field(repr=False)
+    sealed: bytes = dataclasses.field(repr=False)
 
 
 def seal(value: Secret, version: SecretVersion, key: WrappingKey, random: Random) -> Envelope:

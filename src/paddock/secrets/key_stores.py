@@ -11,10 +11,11 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from paddock.core.clock import Random
 from paddock.core.errors import OperatorError, PaddockError
@@ -29,8 +30,7 @@ _KEYRING_SERVICE = "paddock"
 _MIN_KEYRING_PRIORITY = 1  # as the package keyring recommends
 
 
-@dataclass(frozen=True, slots=True)
-class WrappingKeyRecord:
+class WrappingKeyRecord(Struct, frozen=True):
     """The database's record of a wrapping key: enough to find it, but nothing to decrypt with."""
 
     id: str
@@ -38,8 +38,7 @@ class WrappingKeyRecord:
     salt: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewWrappingKey:
+class NewWrappingKey(Struct, frozen=True):
     """A new wrapping key, and its record."""
 
     key: WrappingKey
@@ -85,8 +84,7 @@ class KeyStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class SystemdCredentialStore:
+class SystemdCredentialStore(Struct, frozen=True):
     """Keys from systemd credentials: `paddock-kek`, and others with that prefix during a rotation."""
 
     folder: Path | None
@@ -110,8 +108,7 @@ class SystemdCredentialStore:
         """Do nothing: the administrator removes the credential."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyringStore:
+class KeyringStore(Struct, frozen=True):
     """Keys in the keyring of the logged-in user, through the optional package of that name."""
 
     random: Random
@@ -138,8 +135,7 @@ class KeyringStore:
             _call_keyring("delete_password", record.id)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFileStore:
+class KeyFileStore(Struct, frozen=True):
     """Keys in files that only their owner can read; created when first needed."""
 
     folder: Path
@@ -179,8 +175,7 @@ class KeyFileStore:
         return self.folder / f"{key_id}.key" if KEY_ID.fullmatch(key_id) else None
 
 
-@dataclass(frozen=True, slots=True)
-class PassphraseStore:
+class PassphraseStore(Struct, frozen=True):
     """Keys derived from a passphrase; only the salt is stored.
 
     Args:

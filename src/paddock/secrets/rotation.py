@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from paddock.core.clock import Random
 from paddock.core.errors import Busy, HostError, OperatorError
@@ -39,8 +40,7 @@ _RowKey = tuple[str, str, str]
 _FIRST_ROW_KEY: _RowKey = ("", "", "")
 
 
-@dataclass(frozen=True, slots=True)
-class UnrotatedSecret:
+class UnrotatedSecret(Struct, frozen=True):
     """A secret that stays under its old key: it is damaged, or that key is unavailable."""
 
     tenant: str
@@ -50,8 +50,7 @@ class UnrotatedSecret:
     reason: Literal["damaged", "key_missing"]
 
 
-@dataclass(frozen=True, slots=True)
-class RotationResult:
+class RotationResult(Struct, frozen=True):
     """The result of a rotation. `kept` are the keys that could not be destroyed yet, and why."""
 
     key_id: str
@@ -113,8 +112,7 @@ def rotate(
         return rotation.rewrap_all(rotation.activate_new_key(active, store_name), resumed=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rotation:
+class _Rotation(Struct, frozen=True):
     """The dependencies of one rotation."""
 
     database: DirectDatabase

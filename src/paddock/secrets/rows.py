@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.clock import Random
@@ -23,8 +24,7 @@ KEY_REPLACED, KEY_PENDING = 0, -1  # values of `in_use` for inactive keys
 _COLUMNS = "tenant, owner, name, version, set_at, set_by"
 
 
-@dataclass(frozen=True, slots=True)
-class SecretInfo:
+class SecretInfo(Struct, frozen=True):
     """The metadata of a secret: everything but its value."""
 
     tenant: Tenant
@@ -39,8 +39,7 @@ class SecretInfo:
         return SecretScope.USER if self.owner else SecretScope.SYSTEM
 
 
-@dataclass(frozen=True, slots=True)
-class SealedSecret:
+class SealedSecret(Struct, frozen=True):
     """A sealed secret, the record of the key that decrypts it, and the ids of all registered keys."""
 
     version: SecretVersion

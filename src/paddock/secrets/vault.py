@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from paddock.core.clock import Random
 from paddock.core.errors import HostError
@@ -129,8 +130,7 @@ def may_have_rotated(error: HostError) -> bool:
     return error.error_code == "secret.key_missing"
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedSecret:
+class OpenedSecret(Struct, frozen=True):
     """A decrypted secret, with its scope and owner."""
 
     value: Secret
@@ -138,8 +138,7 @@ class OpenedSecret:
     owner: str
 
 
-@dataclass(frozen=True, slots=True)
-class Vault:
+class Vault(Struct, frozen=True):
     """Access to secrets for a running host."""
 
     database: Database

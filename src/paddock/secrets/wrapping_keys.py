@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import stat
 from collections.abc import Callable, Generator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ class PassphrasePrompts(NamedTuple):
     ask_new: Callable[[], Secret]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class WrappingKeys:
     """Wrapping keys by id. A key that was found is cached until its record is deleted.
 
@@ -55,7 +55,7 @@ class WrappingKeys:
 
     stores: Mapping[str, KeyStore]
     preferred: str = AUTO
-    _cached: dict[str, _CachedKey] = field(default_factory=dict[str, _CachedKey], repr=False)
+    _cached: dict[str, _CachedKey] = dataclasses.field(default_factory=dict[str, _CachedKey], repr=False)
 
     def is_cached(self, record: WrappingKeyRecord) -> bool:
         """Return whether the key is cached, so that finding it does not block."""

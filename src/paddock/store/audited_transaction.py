@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from paddock.core.events.event import EventSink
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.store.transaction import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class AuditedTransaction:
+class AuditedTransaction(Struct, frozen=True):
     """A unit of work that changes who may act in a tenant. The event and the rows are committed together."""
 
     tx: Transaction

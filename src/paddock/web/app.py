@@ -6,10 +6,10 @@ import asyncio
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import orjson
+from msgspec import Struct, field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -35,8 +35,7 @@ from paddock.web.security.headers import HostOriginMiddleware, add_security_head
 _SLASH_ALLOWED_AFTER = re.compile(rf"(?<!/plugins)/(?:call|prompts)/|^{API_PREFIX}/secrets/".encode())
 
 
-@dataclass(frozen=True, slots=True)
-class Shutdown:
+class Shutdown(Struct, frozen=True):
     """How far the daemon's shutdown has come.
 
     Attributes:

@@ -6,8 +6,9 @@ import os
 import pwd
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.config.directories import Directories
 from paddock.config.web_settings import OFF, HttpSettings
@@ -48,8 +49,7 @@ def read_daemon_url(directories: Directories) -> str | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleAddress:
+class ConsoleAddress(Struct, frozen=True):
     """Where people reach the console.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
+
+from msgspec import Struct
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import HostError, OperatorError, PaddockError, Problem
@@ -59,8 +60,7 @@ def webhook_problems(receivers: ReceiverDestinations, url: str, types: Iterable[
     return problems
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookAdmin:
+class WebhookAdmin(Struct, frozen=True):
     """Changes the webhooks of one tenant on behalf of a principal. Blocking.
 
     Attributes:

@@ -5,8 +5,9 @@ Only the ledger position is stored; a retry builds the event from the entry agai
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import NotFound
@@ -36,8 +37,7 @@ class DeadLetterJson(TypedDict):
     again: Annotated[bool, "Whether a retry was requested and is pending."]
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
+class DeadLetter(Struct, frozen=True):
     """An entry that could not be delivered; `again` if a retry was requested."""
 
     seq: int

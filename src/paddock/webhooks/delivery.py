@@ -8,8 +8,9 @@ and another takes over if it is killed. An event that was in flight then is sent
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError
@@ -42,8 +43,7 @@ def events_for_webhook(hook: Webhook, entry: LedgerEntry, source: str) -> list[C
     return [] if entry.type in NEVER_DELIVERED else to_cloud_events(entry, hook.types, source, personal=hook.personal)
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookDelivery:
+class WebhookDelivery(Struct, frozen=True):
     """Runs delivery jobs.
 
     Attributes:

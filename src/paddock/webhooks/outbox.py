@@ -10,7 +10,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from paddock.core.clock import Clock
 from paddock.core.errors import Busy, PaddockError
@@ -31,8 +32,7 @@ SAVE_POSITION_AFTER_ENTRIES = 10_000  # then the position is saved although none
 _log = logging.getLogger("paddock.webhooks")
 
 
-@dataclass(slots=True)
-class _ScanResult:
+class _ScanResult(Struct):
     """The result of one scan."""
 
     webhooks: int = 0

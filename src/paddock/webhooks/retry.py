@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from paddock.core.clock import Random
 from paddock.queue.schedule import RescheduleAt, RetryPolicy, add_jitter, backoff_delay
@@ -31,21 +32,18 @@ class DeliveryAttempt(NamedTuple):
         return not self.reason
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryRetryPolicy:
+class DeliveryRetryPolicy(Struct, frozen=True):
     """Limits for retries; see the settings `events`."""
 
     max_attempts: int = 14
     first_backoff_s: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLettered:
+class DeadLettered(Struct, frozen=True):
     """The entry is not tried any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiverGone:
+class ReceiverGone(Struct, frozen=True):
     """The receiver answered 410 Gone: the webhook is disabled until an operator enables it."""
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 import orjson
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound
@@ -60,8 +60,7 @@ class WebhookRecordJson(TypedDict):
     delivered_at: DateTime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(Struct, frozen=True):
     """A receiver of a tenant's events.
 
     Attributes:

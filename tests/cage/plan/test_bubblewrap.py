@@ -10,10 +10,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.cage.plan.pretend import DEBIAN, ROOT, PretendMachine, caged
 from tests.cage.plan.rendering import page, zygote_page
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from paddock.cage.spec import BindMount, CageSpec, PythonScript, ResourceLimits
 from paddock.cage.zygote.warm_start import add_plugin_trees, plan_warm_start, shadows_library

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.capabilities.http.outside import HOST, Names, asker, authority, here, reply, serving, url
 from tests.capabilities.stage import open_stage, plugin, wire_code
 

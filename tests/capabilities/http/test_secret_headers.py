@@ -7,12 +7,12 @@ import html
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 from tests.capabilities.http.outside import HOST, Names, asker, authority, here, reply, serving, url
 from tests.capabilities.stage import open_stage, wire_code
 from tests.capabilities.test_secrets import keep

@@ -6,12 +6,12 @@ import asyncio
 import gc
 import gzip
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.capabilities.http.outside import HOST, Names, Seen, Serve, asker, here, reply, serving, url
 from tests.capabilities.stage import open_stage, plugin
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from msgspec.structs import replace
 
 from paddock.gate.idempotency.key_verdict import (
     KeyExpired,
@@ -176,7 +178,7 @@ class OneKey(RuleBasedStateMachine):
     @rule()
     def weeks_go_by(self) -> None:
         assert self.record is not None
-        self.record = replace(self.record, known=replace(self.record.known, forgotten=True))
+        self.record = dataclasses.replace(self.record, known=replace(self.record.known, forgotten=True))
         self.last.kept = False
 
     # --- what must not change anything --------------------------------------------------------------------------------
@@ -255,7 +257,7 @@ class OneKey(RuleBasedStateMachine):
         assert self.record is not None
         to = next_state(self.record.known.state, move)
         assert to is not None
-        self.record = replace(self.record, known=replace(self.record.known, state=to))
+        self.record = dataclasses.replace(self.record, known=replace(self.record.known, state=to))
 
     def _remember_stale(self) -> None:
         assert self.record is not None

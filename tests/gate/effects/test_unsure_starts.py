@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import pytest
+from msgspec.structs import replace
 from tests.gate.effects.test_once import note, recorded
 from tests.gate.test_governed_calls import Office
 

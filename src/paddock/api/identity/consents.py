@@ -6,9 +6,9 @@ records and revokes the consents of others.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, NotRequired, TypedDict, cast
 
+from msgspec.structs import asdict
 from starlette.requests import Request
 
 from paddock.core.call import Principal

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any, NotRequired, TypedDict
 
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from paddock.api.cancellable_response import respond_until_disconnect

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from paddock.authoring.example_values import generate_examples
 from paddock.core.call import CallContext, Principal
@@ -26,8 +27,7 @@ class CheckVerdict(StrEnum):
     SKIP = "skip"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True):
     """A check's name, verdict and reason."""
 
     check: str
@@ -51,8 +51,7 @@ def skipped(check: str, why: str, hint: str = "") -> CheckResult:
     return CheckResult(check, CheckVerdict.SKIP, why, hint)
 
 
-@dataclass(frozen=True, slots=True)
-class CallableUnderTest:
+class CallableUnderTest(Struct, frozen=True):
     """A callable with the schemas that it is checked against."""
 
     spec: CallableSpec
@@ -80,8 +79,7 @@ class CallableUnderTest:
             return list(error.problems)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedResponse:
+class CheckedResponse(Struct, frozen=True):
     """The response to one call: a result, or an error.
 
     Attributes:
@@ -110,8 +108,7 @@ class CheckedResponse:
         return cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
 
 
-@dataclass(slots=True)
-class PluginUnderTest:
+class PluginUnderTest(Struct):
     """A running plugin, after its handshake and configuration."""
 
     manifest: Manifest

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias, cast
+
+from msgspec.structs import replace
 
 from paddock.authoring.checks import protocol
 from paddock.authoring.checks.kernel_contract import check_kind

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.authoring.declarations.description import DescribedCallable, ProgramDescription
 from paddock.core.errors import Problem
@@ -19,8 +20,7 @@ _UNORDERED_KEYWORDS = ("required", "enum", "type")  # lists whose order means no
 LoadSchema = Callable[[Schema | None], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """The differences between a program and its manifest.
 
     Attributes:

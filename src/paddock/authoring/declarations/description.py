@@ -6,8 +6,9 @@ It comes from the plugin's own process, so nothing in it is trusted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.core.errors import PluginError
 from paddock.core.printable import printable
@@ -17,8 +18,7 @@ SECTIONS = ("tools", "methods")
 _MAX_ENTRIES = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedCallable:
+class DescribedCallable(Struct, frozen=True):
     """A tool or method, as far as its program declares it. The manifest declares all else."""
 
     section: str
@@ -37,8 +37,7 @@ class DescribedCallable:
         return {key: value for key, value in values.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramDescription:
+class ProgramDescription(Struct, frozen=True):
     """What a program says about itself. A version of None means that it states none."""
 
     name: str

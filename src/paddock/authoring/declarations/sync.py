@@ -6,9 +6,11 @@ import json
 import os
 import re
 import tempfile
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.authoring.declarations.compare import Comparison, compare_declarations
 from paddock.authoring.declarations.describe import describe_program, may_describe_itself
@@ -24,8 +26,7 @@ PACKAGE_FILE = "package.json"
 _PACKAGE_VERSION = re.compile(r'("version"\s*:\s*)"[^"\\]*"')
 
 
-@dataclass(frozen=True, slots=True)
-class SyncResult:
+class SyncResult(Struct, frozen=True):
     """The changes that a sync made."""
 
     manifest: Manifest

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from paddock.cage.spec import StandIn
 from paddock.core.printable import printable
@@ -20,8 +21,7 @@ from paddock.manifest.credential_paths import credentials_at, is_whole_home, run
 MAX_PROPOSALS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class GrantProposal:
+class GrantProposal(Struct, frozen=True):
     """A grant that would have let the plugin do what it tried.
 
     Attributes:
@@ -52,16 +52,14 @@ class GrantProposal:
                 return None
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(Struct, frozen=True):
     """Something that the plugin tried and that no grant allows, or that has to be put right first."""
 
     message: str
     hint: str = ""
 
 
-@dataclass(slots=True)
-class Learned:
+class Learned(Struct):
     """What was learned so far. Proposals that another one covers are left out, unless only the narrower one is ticked.
 
     Attributes:

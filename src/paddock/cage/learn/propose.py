@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.cage.learn.proposal import Learned
 from paddock.cage.observe.observation import FileAttempt, Observations
@@ -62,8 +63,7 @@ _VERBS = {"look": "looks for", "read": "reads", "write": "writes", "execute": "r
 _STRENGTH = ("look", "execute", "read", "write")
 
 
-@dataclass(frozen=True, slots=True)
-class LearningContext:
+class LearningContext(Struct, frozen=True):
     """What a plugin's attempts are compared with.
 
     Attributes:

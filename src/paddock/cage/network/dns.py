@@ -12,7 +12,8 @@ import re
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 MAX_QUERY_BYTES = 512
 TTL_S = 60
@@ -26,8 +27,7 @@ _NAME_FROM_QUESTION = b"\xc0\x0c"  # a pointer to the name that stands after the
 _LABEL = re.compile(rb"[A-Za-z0-9_-]{1,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class DnsReply:
+class DnsReply(Struct, frozen=True):
     """What to send back, and what was asked; the name is empty where the question could not be read."""
 
     data: bytes

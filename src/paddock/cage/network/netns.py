@@ -17,8 +17,10 @@ import signal
 import socket
 import struct
 import time
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.cage.linux import NO_DESCRIPTORS_CODE, RAISE_NOFILE_HINT, enter_namespace, is_descriptor_exhaustion
 from paddock.cage.network.netlink import add_local_route, redirect_tcp
@@ -29,8 +31,7 @@ LOOPBACK6 = "::1"
 SocketPurpose = Literal["host", "redirect", "dns"]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedSocket:
+class PlannedSocket(Struct, frozen=True):
     """One socket inside the cage: a listener for one host, the one for all redirected TCP, or the DNS server's."""
 
     purpose: SocketPurpose

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 FileUse: TypeAlias = Literal["look", "read", "write", "execute"]
 
 
-@dataclass(frozen=True, slots=True)
-class FileAttempt:
+class FileAttempt(Struct, frozen=True):
     """A file that the plugin named, as the cage sees the path; `look` asks only whether and what it is."""
 
     use: FileUse
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkAttempt:
+class NetworkAttempt(Struct, frozen=True):
     """A host that the plugin was refused. Without a port it only asked for the name."""
 
     host: str
     port: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Observations:
+class Observations(Struct, frozen=True):
     """What a plugin tried, each once, in the order of its first attempt.
 
     Attributes:

@@ -9,9 +9,10 @@ import posixpath
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.cage.plan.mount_layout import is_below
 from paddock.manifest.capability import Capability, Execute, FileAccess
@@ -25,8 +26,7 @@ _SEPARATORS = re.compile(r"[=:,;\"'\s]+")
 _SCRATCH_VARIABLES = frozenset({"TMPDIR", "TMP", "TEMP", "TEMPDIR", "PATH"})
 
 
-@dataclass(frozen=True, slots=True)
-class NamedPlaces:
+class NamedPlaces(Struct, frozen=True):
     """What the settings of one plugin name.
 
     Attributes:
@@ -62,8 +62,7 @@ class NamedPlaces:
         return next((where for where, text in self.texts if pattern.search(text)), "")
 
 
-@dataclass(frozen=True, slots=True)
-class SettingText:
+class SettingText(Struct, frozen=True):
     """One text of a plugin's settings.
 
     Attributes:

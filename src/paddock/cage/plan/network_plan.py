@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from paddock.cage.spec import NOBODY, CageSpec
 from paddock.net.egress import EgressGrant, parse_ip_literal
@@ -33,8 +34,7 @@ SYNTHETIC_PREFIX = "30.78.0.0/15"
 _FIRST_NAMED_HOST = 2
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedListener:
+class PlannedListener(Struct, frozen=True):
     """One TCP listener inside the cage; a connection there means `host` on the same port."""
 
     address: str
@@ -42,8 +42,7 @@ class PlannedListener:
     host: str  # as the grant wrote it: an IPv6 address keeps its brackets
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkPlan:
+class NetworkPlan(Struct, frozen=True):
     """What has to exist in a cage's network before its program starts."""
 
     listeners: tuple[PlannedListener, ...] = ()

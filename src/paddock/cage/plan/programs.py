@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.spec import SymbolicLink
@@ -22,16 +23,14 @@ _MAX_LINKS = 40  # the kernel's limit, too
 _PYTHON = re.compile(r"python3?(\.\d+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedPath:
+class ResolvedPath(Struct, frozen=True):
     """The real path behind a path."""
 
     real: str
     links: tuple[SymbolicLink, ...]  # every link that was followed, in order
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedProgram:
+class ResolvedProgram(Struct, frozen=True):
     """A program as it was named, and its file."""
 
     path: str

@@ -11,8 +11,10 @@ import json
 import os
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.cage.bwrap.launcher import BwrapLauncher
 from paddock.cage.confine.init_config import build_init_config
@@ -26,8 +28,7 @@ from paddock.cage.zygote.zygote import ZygoteCopy
 _EXIT_SETUP_FAILED = 125
 
 
-@dataclass(frozen=True, slots=True)
-class ForkRecipe:
+class ForkRecipe(Struct, frozen=True):
     """What a copy needs besides the launch request."""
 
     root: str

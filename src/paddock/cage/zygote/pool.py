@@ -11,8 +11,9 @@ import contextlib
 import os
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from paddock.cage.bwrap.launcher import BwrapLauncher
 from paddock.cage.cgroups.cgroup import Cgroup, WardenCgroups
@@ -29,8 +30,7 @@ IDLE_TIMEOUT_S = 300.0
 COPY_TIMEOUT_S = 1.0  # from the request until the copy is confined; on an idle host it takes milliseconds
 
 
-@dataclass(slots=True)
-class _PoolEntry:
+class _PoolEntry(Struct):
     """One zygote with its spare copy and its cages."""
 
     zygote: Zygote

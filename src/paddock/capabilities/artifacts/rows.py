@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.core.errors import CallerError, NotFound
 from paddock.store.database import Row, Transaction
@@ -11,8 +12,7 @@ from paddock.store.database import Row, Transaction
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactLimits:
+class ArtifactLimits(Struct, frozen=True):
     """Size limits and quotas.
 
     Attributes:
@@ -26,8 +26,7 @@ class ArtifactLimits:
     plugin_count: int = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class StoredArtifact:
+class StoredArtifact(Struct, frozen=True):
     """A committed artifact."""
 
     digest: str

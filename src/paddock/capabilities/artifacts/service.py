@@ -20,9 +20,10 @@ import base64
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.capabilities.artifacts import request_params
 from paddock.capabilities.artifacts.access import ArtifactAccess, MayCall
@@ -88,8 +89,7 @@ class FileSender:
 _MAX_THREADS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _PendingUpload:
+class _PendingUpload(Struct, frozen=True):
     """An announced transfer; its size counts towards the quota from the start."""
 
     owner: tuple[str, str]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 
 import anyio
+from msgspec import Struct
 
 from paddock.capabilities.http.headers import Headers, wire_headers
 from paddock.capabilities.http.hop import FetchHop, FetchReply
@@ -24,8 +24,7 @@ RETRYABLE_ERRORS = frozenset({"http.unreachable", "http.lost"})
 """Error codes after which a retry may succeed."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchExchange:
+class FetchExchange(Struct, frozen=True):
     """Sends requests for one plugin.
 
     Attributes:

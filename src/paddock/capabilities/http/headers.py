@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeAlias, cast
+
+from msgspec import Struct
 
 from paddock import __version__
 from paddock.capabilities.methods import SAFE_HTTP_METHODS
@@ -16,8 +17,7 @@ from paddock.net.http_client import check_headers
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CallMark:
+class CallMark(Struct, frozen=True):
     """Identifies a call, and its runs, to the recipient of a request.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urljoin
+
+from msgspec import Struct
 
 from paddock.capabilities.http.headers import Headers, cross_origin_headers, without_content
 from paddock.capabilities.methods import SAFE_HTTP_METHODS
@@ -12,8 +13,7 @@ from paddock.core.errors import CallerError, Unreachable
 from paddock.net.web_url import WebTarget, parse_web_url
 
 
-@dataclass(frozen=True, slots=True)
-class FetchHop:
+class FetchHop(Struct, frozen=True):
     """One request to one origin."""
 
     method: str
@@ -27,8 +27,7 @@ class FetchHop:
         return self.method in SAFE_HTTP_METHODS
 
 
-@dataclass(frozen=True, slots=True)
-class FetchReply:
+class FetchReply(Struct, frozen=True):
     """A complete response; its headers by name in lower case."""
 
     status: int

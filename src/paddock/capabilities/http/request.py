@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import orjson
+from msgspec import Struct
 
 from paddock.capabilities.http.headers import header_value
 from paddock.capabilities.http.hop import FetchHop
@@ -25,8 +25,7 @@ DEFAULT_BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 _KNOWN_FIELDS = frozenset({"method", "url", "headers", "body", "json", "base64", "timeout", "max_bytes", "redirects"})
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest:
+class FetchRequest(Struct, frozen=True):
     """A request with its timeout, size limit and retry settings."""
 
     first: FetchHop

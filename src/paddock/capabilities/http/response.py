@@ -8,11 +8,11 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 import orjson
+from msgspec.structs import replace
 
 from paddock.capabilities.http.headers import visible_headers
 from paddock.capabilities.http.hop import FetchReply

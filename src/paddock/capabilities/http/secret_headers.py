@@ -9,8 +9,9 @@ its response, it is redacted (`response.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.capabilities.http.headers import (
     Headers,
@@ -27,8 +28,7 @@ MAX_PREFIX_CHARS = 64
 _RANGE_HEADERS = ("range", "if-range")
 
 
-@dataclass(frozen=True, slots=True)
-class SecretHeader:
+class SecretHeader(Struct, frozen=True):
     """A header whose value contains a secret."""
 
     header: str

@@ -13,11 +13,12 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
 import anyio
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paddock.capabilities.dispatcher import FenceCheck, ServiceHandler
 from paddock.capabilities.http.exchange import RETRYABLE_ERRORS, FetchExchange
@@ -43,14 +44,12 @@ MAX_CONCURRENT_TOTAL = 256
 _MAX_CONCURRENT_LOOKUPS = 4
 
 
-@dataclass(slots=True)
-class _ActiveFetches:
+class _ActiveFetches(Struct):
     lookups: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_MAX_CONCURRENT_LOOKUPS))
     count: int = 0
 
 
-@dataclass(slots=True)
-class _HopStats:
+class _HopStats(Struct):
     """The progress and result of one hop."""
 
     attempts: int = 0

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import orjson
+from msgspec import Struct, field
 
 from paddock.capabilities.dispatcher import ServiceHandler
 from paddock.capabilities.params import encode_json_param, invalid_param, number_param, text_param
@@ -27,23 +27,20 @@ _ENTRY_OVERHEAD_BYTES = 200  # overhead of an entry beside its key and value
 CacheOwner: TypeAlias = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLimits:
+class CacheLimits(Struct, frozen=True):
     """Size limits in bytes."""
 
     plugin_bytes: int = 8 << 20
     total_bytes: int = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class _CacheEntry:
+class _CacheEntry(Struct, frozen=True):
     value: bytes
     expires_at: float
     size: int
 
 
-@dataclass(slots=True)
-class _PluginCache:
+class _PluginCache(Struct):
     """One plugin's entries, least recently used first."""
 
     entries: OrderedDict[str, _CacheEntry] = field(default_factory=OrderedDict[str, _CacheEntry])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from paddock.core.errors import CallerError
 from paddock.store.database import Transaction
@@ -10,8 +10,7 @@ from paddock.store.database import Transaction
 MAX_VALUE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValueLimits:
+class KeyValueLimits(Struct, frozen=True):
     """Quota of one plugin for one tenant: bytes of keys and values, and number of keys."""
 
     bytes: int = 64 << 20

@@ -10,11 +10,11 @@ closing record, and from then on the call cannot change anything any more, which
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
 import orjson
+from msgspec import Struct
 
 from paddock.capabilities.params import invalid_param
 from paddock.core.canonical import hash_of
@@ -33,8 +33,7 @@ RunSql: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
 """Runs one of the host's own statements."""
 
 
-@dataclass(slots=True)
-class EffectWrite:
+class EffectWrite(Struct):
     """A call that is about to change its plugin's tables.
 
     Args:
@@ -56,8 +55,7 @@ class EffectWrite:
     recorded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedEffect:
+class RecordedEffect(Struct, frozen=True):
     """The record of a call that changed the plugin's tables, with its result if it declared one."""
 
     result: Any

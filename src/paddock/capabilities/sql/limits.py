@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import apsw
+from msgspec import Struct
 
 MAX_SQL_CHARS = 100_000
 MAX_PARAMS = 5_000
@@ -27,8 +26,7 @@ _MAX_LIKE_PATTERN_CHARS = 100
 MAX_QUADRATIC_BYTES = 160_000
 
 
-@dataclass(frozen=True, slots=True)
-class StorageLimits:
+class StorageLimits(Struct, frozen=True):
     """Limits that an operator may want to change."""
 
     file_bytes: int = 256 << 20

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from paddock.capabilities.sql.connection import GuardedConnection
 from paddock.capabilities.sql.limits import StorageLimits
@@ -25,8 +26,7 @@ T = TypeVar("T")
 _MAX_REMEMBERED_ENDS = 32
 
 
-@dataclass(slots=True, eq=False)
-class OpenTransaction:
+class OpenTransaction(Struct, eq=False):
     """A transaction in progress."""
 
     id: str

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 
 import apsw
+from msgspec import Struct
 
 from paddock.capabilities.sql.authorizer import SqlAuthorizer
 from paddock.capabilities.sql.errors import denied_statement_error
@@ -22,8 +22,7 @@ _END_OF_STATEMENT = re.compile(r"(?:\s|;|(?>--[^\n]*)|(?>/\*.*?(?:\*/|\Z)))*\Z",
 _FULL_TEXT_OPCODES = frozenset({"VOpen", "VUpdate"})
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledStatement:
+class CompiledStatement(Struct, frozen=True):
     """One statement that the plugin may run."""
 
     statement: str  # without trailing text

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from paddock.cli.output.report import print_problems
 from paddock.config.directories import user_name

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 import orjson
+from msgspec import Struct
 
 from paddock.cli.client.mcp_session import EVENT_STREAM_TYPE, MAX_RESPONSE_BYTES, McpDaemonSession
 from paddock.core.errors import HostError, PaddockError, Unreachable
@@ -37,8 +37,7 @@ class _McpSessionLost(Exception):
     """The daemon does not know the session: it was restarted."""
 
 
-@dataclass(slots=True)
-class _PendingBatch:
+class _PendingBatch(Struct):
     """Requests in flight that were sent together."""
 
     task: asyncio.Task[None]

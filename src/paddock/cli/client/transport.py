@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct, field
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRequest:
+class ApiRequest(Struct, frozen=True):
     """A request of the local operator.
 
     Attributes:

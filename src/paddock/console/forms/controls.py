@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paddock.console.forms.hints import UiHints, parse_ui_hints
 from paddock.core.printable import printable
@@ -28,8 +30,7 @@ _INPUT_TYPES: Final = {"date": "date", "email": "email", "uri": "url", "time": "
 _FILE_FORMATS: Final = ("binary", "byte", "data-url")
 
 
-@dataclass(frozen=True, slots=True)
-class ControlOption:
+class ControlOption(Struct, frozen=True):
     """One selectable value. `text` is its representation in the form."""
 
     value: Any
@@ -38,8 +39,7 @@ class ControlOption:
     help: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FormControl:
+class FormControl(Struct, frozen=True):
     """The control for one schema, with the controls nested in it."""
 
     control: ControlKind
@@ -61,8 +61,7 @@ def build_control(schema: Mapping[str, Any]) -> FormControl:
     return _ControlBuilder(schema).build(schema, "", 0)
 
 
-@dataclass(slots=True)
-class _ControlBuilder:
+class _ControlBuilder(Struct):
     root: Mapping[str, Any]
     resolver: ReferenceResolver = field(default_factory=ReferenceResolver)
     remaining: int = MAX_CONTROLS

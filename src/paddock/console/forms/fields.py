@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.console.forms.controls import ControlOption, FormControl, literal_text
 from paddock.core.errors import Problem
@@ -24,8 +26,7 @@ class UnparsedText(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FormField:
+class FormField(Struct, frozen=True):
     """One control with its value."""
 
     shape: FormControl
@@ -74,8 +75,7 @@ class FormField:
         return "1" if self.shape.kind == "integer" else "any"
 
 
-@dataclass(frozen=True, slots=True)
-class FormView:
+class FormView(Struct, frozen=True):
     """A whole form."""
 
     root: FormField

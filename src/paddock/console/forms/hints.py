@@ -7,8 +7,9 @@ filled in when the call is made.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
+
+from msgspec import Struct, field
 
 from paddock.core.printable import printable
 from paddock.core.schema.traversal import as_object
@@ -17,8 +18,7 @@ _HINT_KEYS: Final = ("x-ui", "x_ui")
 _MAX_TEXT_CHARS: Final = 1_000  # per hint
 
 
-@dataclass(frozen=True, slots=True)
-class VisibilityCondition:
+class VisibilityCondition(Struct, frozen=True):
     """Requires another field of the same object to have one of these values."""
 
     field: str
@@ -32,8 +32,7 @@ class VisibilityCondition:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class UiHints:
+class UiHints(Struct, frozen=True):
     """How one field is to be shown."""
 
     hidden: bool = False

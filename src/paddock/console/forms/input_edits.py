@@ -7,8 +7,9 @@ browser is an edit, so that a form which cannot show a value exactly never chang
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from paddock.console.forms.controls import FormControl, build_control
 from paddock.console.forms.fields import PRESENT_SUFFIX, FormField, FormView, build_form
@@ -22,8 +23,7 @@ _EDITABLE_CONTROLS: Final = ("text", "long_text", "lines", "number", "range", "c
 _MISSING: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
-class InputEdits:
+class InputEdits(Struct, frozen=True):
     """What a person submitted.
 
     Attributes:
@@ -35,8 +35,7 @@ class InputEdits:
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class InputView:
+class InputView(Struct, frozen=True):
     """One input as the page of a request shows it.
 
     Attributes:

@@ -5,12 +5,15 @@ Whether a value is valid is decided by the schema's validator.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from math import isinf
 from typing import Any, Final, TypeAlias, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paddock.console.forms.controls import FormControl
 from paddock.console.forms.fields import (
@@ -40,21 +43,20 @@ _SYNTAX_ERROR_CODES: Final = ("not_json", "wrong_type")
 _OMITTED: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedForm:
+class ParsedForm(Struct, frozen=True):
     """A value, and the parts that could not be parsed."""
 
     value: Any
     problems: tuple[Problem, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class FormFile:
     """An uploaded file of a form."""
 
     name: str
     media_type: str
-    content: bytes = field(repr=False)
+    content: bytes = dataclasses.field(repr=False)
 
 
 def parse_fields(shape: FormControl, texts: FormTexts, files: Mapping[str, FormFile] | None = None) -> ParsedForm:
@@ -80,8 +82,7 @@ def parse_form(
     return parsed.value, list(parsed.problems)
 
 
-@dataclass(slots=True)
-class _FormParser:
+class _FormParser(Struct):
     sent: FormTexts
     files: Mapping[str, FormFile]
     problems: list[Problem] = field(default_factory=list[Problem])

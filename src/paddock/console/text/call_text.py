@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 _MAX_TEXT_CHARS: Final = 4_000  # of a text that is shown in full
 _MAX_EVENT_CHARS: Final = 400
@@ -49,8 +50,7 @@ _ORIGIN_TEXTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressText:
+class ProgressText(Struct, frozen=True):
     """The progress of a call; `total` is None if the plugin does not report it."""
 
     done: float
@@ -63,8 +63,7 @@ class ProgressText:
         return f"{self.done:,g}" if self.total is None else f"{self.done:,g} of {self.total:,g}"
 
 
-@dataclass(frozen=True, slots=True)
-class ResultPreview:
+class ResultPreview(Struct, frozen=True):
     """A readable form of a result: one text, or a few names with values."""
 
     text: str = ""

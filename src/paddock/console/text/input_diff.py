@@ -6,16 +6,16 @@ import difflib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 _MAX_COMPARED_LINES: Final = 2_000  # comparing more takes too long; what differs is shown as a whole then
 _MAX_EQUAL_PAIRS: Final = 20_000  # of lines: comparing takes that many steps for each change, while the host waits
 LineChange: TypeAlias = Literal["same", "removed", "added"]
 
 
-@dataclass(frozen=True, slots=True)
-class InputDifference:
+class InputDifference(Struct, frozen=True):
     """One changed input: its lines, each the same, removed or added."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
 
 from paddock.console.text.plugin_text import trust_text
 from paddock.core.errors import Invalid, PaddockError
@@ -63,8 +64,7 @@ _NEXT_STEPS: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentLineView:
+class ConsentLineView(Struct, frozen=True):
     """One sentence of a consent screen."""
 
     text: str
@@ -72,8 +72,7 @@ class ConsentLineView:
     dangerous: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentSectionView:
+class ConsentSectionView(Struct, frozen=True):
     """A heading of a consent screen with its sentences."""
 
     title: str
@@ -81,8 +80,7 @@ class ConsentSectionView:
     odd: bool  # whether the whole section is a warning
 
 
-@dataclass(frozen=True, slots=True)
-class CapabilityConsent:
+class CapabilityConsent(Struct, frozen=True):
     """A capability that needs explicit consent."""
 
     text: str

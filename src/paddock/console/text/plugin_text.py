@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 PluginSeverity: TypeAlias = Literal["good", "busy", "calm", "bad"]
 
@@ -31,8 +32,7 @@ _TRUST_TEXTS: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PluginSummary:
+class PluginSummary(Struct, frozen=True):
     """One plugin in a list."""
 
     name: str

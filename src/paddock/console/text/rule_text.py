@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from paddock.policy.annotations import ApprovalRequirement
 from paddock.policy.rules import SHIPPED_ORIGIN, Rule, RuleSet
@@ -40,8 +41,7 @@ _TOKEN: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSummary:
+class RuleSummary(Struct, frozen=True):
     """One rule as shown on the page."""
 
     id: str
@@ -58,8 +58,7 @@ class RuleSummary:
     parts: tuple[tuple[RuleTokenKind, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSetDiff:
+class RuleSetDiff(Struct, frozen=True):
     """The differences of an earlier version of the rules from a later one."""
 
     gone: tuple[str, ...]

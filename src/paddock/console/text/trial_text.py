@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.host.learn.read_marks import ReadMarkJson
 from paddock.host.learn.trial_job import TrialJob
@@ -11,8 +12,7 @@ from paddock.host.learn.trial_report import GrantProposalJson, PluginTrialJson
 from paddock.manifest.capability import describe_capability, parse_capability
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalView:
+class ProposalView(Struct, frozen=True):
     """A grant to tick."""
 
     capability: str

@@ -6,7 +6,7 @@ from paddock.core.events.event import Event, event
 
 
 @event("approval.requested")
-class ApprovalRequested(Event):
+class ApprovalRequested(Event, frozen=True):
     """A call waits for approval by a person."""
 
     approval: str
@@ -20,7 +20,7 @@ class ApprovalRequested(Event):
 
 
 @event("approval.answered")
-class ApprovalAnswered(Event):
+class ApprovalAnswered(Event, frozen=True):
     """A person answered an approval request; `state` is its new state, `operator` who relayed the answer, if anyone.
 
     `standing` is the standing approval that answered it, if it waited when that was given.
@@ -38,7 +38,7 @@ class ApprovalAnswered(Event):
 
 
 @event("approval.consumed")
-class ApprovalConsumed(Event):
+class ApprovalConsumed(Event, frozen=True):
     """An approved call starts; its approval cannot be used again."""
 
     approval: str
@@ -49,7 +49,7 @@ class ApprovalConsumed(Event):
 
 
 @event("approval.ended")
-class ApprovalEnded(Event):
+class ApprovalEnded(Event, frozen=True):
     """An approval request ended without its call: it expired, was withdrawn or edited, or its subject changed."""
 
     approval: str
@@ -60,7 +60,7 @@ class ApprovalEnded(Event):
 
 
 @event("approval.standing_given")
-class StandingApprovalGiven(Event):
+class StandingApprovalGiven(Event, frozen=True):
     """A person gave a standing approval; `method` is null if it covers all methods of the plugin."""
 
     standing: str
@@ -74,7 +74,7 @@ class StandingApprovalGiven(Event):
 
 
 @event("approval.standing_revoked")
-class StandingApprovalRevoked(Event):
+class StandingApprovalRevoked(Event, frozen=True):
     """A standing approval was revoked."""
 
     standing: str

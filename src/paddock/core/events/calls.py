@@ -10,7 +10,7 @@ from paddock.core.events.event import Event, event
 
 
 @event("call.started")
-class CallStarted(Event):
+class CallStarted(Event, frozen=True):
     """A call with an effect is about to be sent to its plugin. Stored before the first byte is sent.
 
     `stands_for` names the events of other documents that this entry covers. `owner` is the person whose key made the
@@ -36,7 +36,7 @@ class CallStarted(Event):
 
 
 @event("call.ended")
-class CallEnded(Event):
+class CallEnded(Event, frozen=True):
     """A call ended: with a result, a failure, a denial, or a request for approval.
 
     `success` says whether the plugin answered; `status` says more. `effects` are those that the policy assumed.
@@ -86,7 +86,7 @@ class CallEnded(Event):
 
 
 @event("call.dry_run")
-class CallDryRun(Event):
+class CallDryRun(Event, frozen=True):
     """A caller requested the outcome of a hypothetical call. Nothing ran, and no approval was requested.
 
     `would` is the outcome: `run`, `wait_for_approval`, `be_denied` or `be_rejected`.
@@ -126,7 +126,7 @@ def undisclosed_text(undisclosed: Iterable[str] | None) -> str:
 
 
 @event("effect.in_doubt")
-class EffectInDoubt(Event):
+class EffectInDoubt(Event, frozen=True):
     """The outcome of a call is unknown: its host stopped, or its plugin's response does not show whether it ran."""
 
     name: str
@@ -136,7 +136,7 @@ class EffectInDoubt(Event):
 
 
 @event("effect.in_progress")
-class EffectInProgress(Event):
+class EffectInProgress(Event, frozen=True):
     """An operator is still working on a call; it is polled until the time in `until`."""
 
     name: str
@@ -145,7 +145,7 @@ class EffectInProgress(Event):
 
 
 @event("effect.resolved")
-class EffectResolved(Event):
+class EffectResolved(Event, frozen=True):
     """The outcome of an effect became known: `state` says whether it happened, `resolution` who reported it."""
 
     name: str

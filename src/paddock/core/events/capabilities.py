@@ -9,7 +9,7 @@ from paddock.core.events.event import Event, event
 
 
 @event("plugin.capability_denied")
-class PluginCapabilityDenied(Event):
+class PluginCapabilityDenied(Event, frozen=True):
     """A plugin requested a capability that is not granted or that a policy forbids.
 
     `method` is without its namespace; `policies` are the rules that forbid it.
@@ -25,7 +25,7 @@ class PluginCapabilityDenied(Event):
 
 
 @event("plugin.asked")
-class PluginAsked(Event):
+class PluginAsked(Event, frozen=True):
     """A plugin used host methods outside of calls; `count` is how often since the last entry.
 
     Host methods used during a call are counted in the `metrics` of its `call.ended`. `underway` says that the plugin
@@ -39,7 +39,7 @@ class PluginAsked(Event):
 
 
 @event("plugin.audited")
-class PluginAudited(Event):
+class PluginAudited(Event, frozen=True):
     """A plugin reported an action of its own. The host did not verify it."""
 
     name: str
@@ -51,7 +51,7 @@ class PluginAudited(Event):
 
 
 @event("plugin.fetched")
-class PluginFetched(Event):
+class PluginFetched(Event, frozen=True):
     """A plugin sent an HTTP request through the host. Each redirect is an entry of its own.
 
     `method` is the HTTP method, `times` the number of attempts. `status` is null if no response came, and
@@ -73,7 +73,7 @@ class PluginFetched(Event):
 
 
 @event("plugin.denial_flood")
-class PluginDenialFlood(Event):
+class PluginDenialFlood(Event, frozen=True):
     """A plugin exceeded the limit of recorded denials per second; further ones are not recorded one by one."""
 
     name: str
@@ -81,7 +81,7 @@ class PluginDenialFlood(Event):
 
 
 @event("plugin.net_connected")
-class PluginNetConnected(Event):
+class PluginNetConnected(Event, frozen=True):
     """An allowed connection of a plugin closed, or could not be opened; `error` says why."""
 
     name: str
@@ -96,7 +96,7 @@ class PluginNetConnected(Event):
 
 
 @event("plugin.net_denied")
-class PluginNetDenied(Event):
+class PluginNetDenied(Event, frozen=True):
     """A plugin tried to reach a host without a grant. Repetitions within a minute are one entry, counted in `times`."""
 
     name: str
@@ -109,7 +109,7 @@ class PluginNetDenied(Event):
 
 
 @event("plugin.connected")
-class PluginConnected(Event):
+class PluginConnected(Event, frozen=True):
     """The host connected to a plugin that is a remote server. It has no process and no cage here."""
 
     name: str

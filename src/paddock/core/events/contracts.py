@@ -11,7 +11,7 @@ from paddock.core.events.event import Event, event
 
 
 @event("plugin.initialize_timeout")
-class PluginInitializeTimeout(Event):
+class PluginInitializeTimeout(Event, frozen=True):
     """A plugin did not answer the handshake in time."""
 
     name: str
@@ -19,7 +19,7 @@ class PluginInitializeTimeout(Event):
 
 
 @event("plugin.embedded")
-class PluginEmbedded(Event):
+class PluginEmbedded(Event, frozen=True):
     """Functions of the embedding application serve a plugin. It has no process and no cage."""
 
     name: str
@@ -27,7 +27,7 @@ class PluginEmbedded(Event):
 
 
 @event("plugin.api_mismatch")
-class PluginApiMismatch(Event):
+class PluginApiMismatch(Event, frozen=True):
     """A plugin speaks another API version than the host."""
 
     name: str
@@ -36,7 +36,7 @@ class PluginApiMismatch(Event):
 
 
 @event("plugin.name_mismatch")
-class PluginNameMismatch(Event):
+class PluginNameMismatch(Event, frozen=True):
     """A plugin gave another name in the handshake than its manifest's."""
 
     name: str
@@ -44,7 +44,7 @@ class PluginNameMismatch(Event):
 
 
 @event("plugin.version_mismatch")
-class PluginVersionMismatch(Event):
+class PluginVersionMismatch(Event, frozen=True):
     """A plugin gave another version in the handshake than its manifest's."""
 
     name: str
@@ -53,7 +53,7 @@ class PluginVersionMismatch(Event):
 
 
 @event("plugin.methods_differ")
-class PluginMethodsDiffer(Event):
+class PluginMethodsDiffer(Event, frozen=True):
     """A plugin serves other methods than its manifest declares: `extra` are ignored, `missing` are unavailable."""
 
     name: str
@@ -62,14 +62,14 @@ class PluginMethodsDiffer(Event):
 
 
 @event("plugin.stopped")
-class PluginStopped(Event):
+class PluginStopped(Event, frozen=True):
     """A plugin process stopped on request."""
 
     name: str
 
 
 @event("protocol.oversize_message")
-class OversizeMessage(Event):
+class OversizeMessage(Event, frozen=True):
     """A plugin sent a message above the size limit; it is killed."""
 
     name: str
@@ -77,7 +77,7 @@ class OversizeMessage(Event):
 
 
 @event("compactor_dropped_always_keep", reserved="sessions")
-class CompactorDroppedAlwaysKeep(Event):
+class CompactorDroppedAlwaysKeep(Event, frozen=True):
     """A compactor dropped messages that must be kept; its result is not used."""
 
     name: str
@@ -87,7 +87,7 @@ class CompactorDroppedAlwaysKeep(Event):
 
 
 @event("compaction.triggered", reserved="sessions")
-class CompactionTriggered(Event):
+class CompactionTriggered(Event, frozen=True):
     """Compaction of a session's messages starts."""
 
     agent_path: str
@@ -97,7 +97,7 @@ class CompactionTriggered(Event):
 
 
 @event("compaction.completed", reserved="sessions")
-class CompactionCompleted(Event):
+class CompactionCompleted(Event, frozen=True):
     """A session's messages were compacted."""
 
     agent_path: str
@@ -108,7 +108,7 @@ class CompactionCompleted(Event):
 
 
 @event("compaction.failed", reserved="sessions")
-class CompactionFailed(Event):
+class CompactionFailed(Event, frozen=True):
     """A compaction strategy failed; another one is used."""
 
     agent_path: str
@@ -118,7 +118,7 @@ class CompactionFailed(Event):
 
 
 @event("compaction.flagged", reserved="sessions")
-class CompactionFlagged(Event):
+class CompactionFlagged(Event, frozen=True):
     """A compaction completed, and a person should review it."""
 
     agent_path: str
@@ -127,7 +127,7 @@ class CompactionFlagged(Event):
 
 
 @event("plugin.activated", reserved="personas")
-class PluginActivated(Event):
+class PluginActivated(Event, frozen=True):
     """A person activated a plugin for themselves."""
 
     plugin_id: str
@@ -136,7 +136,7 @@ class PluginActivated(Event):
 
 
 @event("plugin.deactivated", reserved="personas")
-class PluginDeactivated(Event):
+class PluginDeactivated(Event, frozen=True):
     """A person deactivated a plugin."""
 
     plugin_id: str
@@ -145,7 +145,7 @@ class PluginDeactivated(Event):
 
 
 @event("plugin.conflict", reserved="personas")
-class PluginConflict(Event):
+class PluginConflict(Event, frozen=True):
     """Active plugins conflict in how the assistant should behave."""
 
     plugins: tuple[str, ...]
@@ -155,7 +155,7 @@ class PluginConflict(Event):
 
 
 @event("plugin.tool_invoked")
-class PluginToolInvoked(Event):
+class PluginToolInvoked(Event, frozen=True):
     """A call reached its plugin. Sent to webhooks and followers that select it; derived from `call.ended`."""
 
     plugin_id: str
@@ -165,7 +165,7 @@ class PluginToolInvoked(Event):
 
 
 @event("plugin.artifact_created")
-class PluginArtifactCreated(Event):
+class PluginArtifactCreated(Event, frozen=True):
     """A plugin created an artifact."""
 
     plugin_id: str

@@ -5,13 +5,12 @@ A module of their own, so that a command which records one does not have to defi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from paddock.core.events.event import Event, event
 
 
-@dataclass(frozen=True, slots=True)
-class CapabilityDiff:
+class CapabilityDiff(Struct, frozen=True):
     """What an upgrade asks for that the old version did not, and the reverse."""
 
     added: tuple[str, ...] = ()
@@ -19,14 +18,14 @@ class CapabilityDiff:
 
 
 @event("plugin.enabled")
-class PluginEnabled(Event):
+class PluginEnabled(Event, frozen=True):
     """A plugin was enabled."""
 
     name: str
 
 
 @event("plugin.granted")
-class PluginGranted(Event):
+class PluginGranted(Event, frozen=True):
     """A tenant granted a plugin more capabilities: `capabilities` are the new ones, `digest` is that of its files."""
 
     name: str
@@ -36,7 +35,7 @@ class PluginGranted(Event):
 
 
 @event("plugin.tried")
-class PluginTried(Event):
+class PluginTried(Event, frozen=True):
     """A plugin was started in a cage to see what it needs. `capabilities` are those that were granted for this only.
 
     `tool` is the one that was really called for it, if any. A trial that came to no result has the code of the `error`
@@ -53,7 +52,7 @@ class PluginTried(Event):
 
 
 @event("plugin.configured")
-class PluginConfigured(Event):
+class PluginConfigured(Event, frozen=True):
     """Fields of a plugin's system configuration were set or removed. Values are not recorded."""
 
     name: str
@@ -62,7 +61,7 @@ class PluginConfigured(Event):
 
 
 @event("plugin.disabled")
-class PluginDisabled(Event):
+class PluginDisabled(Event, frozen=True):
     """A plugin was disabled by a person, or because it failed too often."""
 
     name: str
@@ -70,7 +69,7 @@ class PluginDisabled(Event):
 
 
 @event("plugin.installed")
-class PluginInstalled(Event):
+class PluginInstalled(Event, frozen=True):
     """A plugin was installed with these files and `capabilities`; `accepted_dangers` were accepted one by one."""
 
     name: str
@@ -83,7 +82,7 @@ class PluginInstalled(Event):
 
 
 @event("plugin.upgraded")
-class PluginUpgraded(Event):
+class PluginUpgraded(Event, frozen=True):
     """Another version became the default; `digest` and `capabilities` are those of the new version.
 
     `accepted_dangers` are its new dangerous permissions, which were accepted one by one.
@@ -99,7 +98,7 @@ class PluginUpgraded(Event):
 
 
 @event("plugin.uninstalled")
-class PluginUninstalled(Event):
+class PluginUninstalled(Event, frozen=True):
     """A plugin was uninstalled."""
 
     name: str
@@ -107,7 +106,7 @@ class PluginUninstalled(Event):
 
 
 @event("plugin.pinned")
-class PluginPinned(Event):
+class PluginPinned(Event, frozen=True):
     """A plugin was pinned to a version, or unpinned (`version` is null)."""
 
     name: str
@@ -115,7 +114,7 @@ class PluginPinned(Event):
 
 
 @event("plugin.rolled_back")
-class PluginRolledBack(Event):
+class PluginRolledBack(Event, frozen=True):
     """An earlier version became the default again; `digest` and `capabilities` as in `plugin.upgraded`."""
 
     name: str
@@ -126,7 +125,7 @@ class PluginRolledBack(Event):
 
 
 @event("plugin.repaired")
-class PluginRepaired(Event):
+class PluginRepaired(Event, frozen=True):
     """A plugin's files were restored to those that were consented to."""
 
     name: str
@@ -134,7 +133,7 @@ class PluginRepaired(Event):
 
 
 @event("plugin.modified_detected")
-class PluginModifiedDetected(Event):
+class PluginModifiedDetected(Event, frozen=True):
     """A plugin's files differ from those that were consented to."""
 
     name: str
@@ -144,7 +143,7 @@ class PluginModifiedDetected(Event):
 
 
 @event("key.trusted")
-class KeyTrusted(Event):
+class KeyTrusted(Event, frozen=True):
     """A signing key was added to the trusted keys."""
 
     key_id: str
@@ -152,7 +151,7 @@ class KeyTrusted(Event):
 
 
 @event("key.removed")
-class KeyRemoved(Event):
+class KeyRemoved(Event, frozen=True):
     """A signing key was removed from the trusted keys."""
 
     key_id: str

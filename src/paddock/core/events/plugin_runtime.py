@@ -11,7 +11,7 @@ MAX_STDERR_LINES = 50
 
 
 @event("plugin.spawned")
-class PluginSpawned(Event):
+class PluginSpawned(Event, frozen=True):
     """A plugin process started."""
 
     name: str
@@ -21,7 +21,7 @@ class PluginSpawned(Event):
 
 
 @event("plugin.initialized")
-class PluginInitialized(Event):
+class PluginInitialized(Event, frozen=True):
     """The handshake with a plugin completed."""
 
     name: str
@@ -30,7 +30,7 @@ class PluginInitialized(Event):
 
 
 @event("plugin.method_called")
-class PluginMethodCalled(Event):
+class PluginMethodCalled(Event, frozen=True):
     """The host called a method of a plugin."""
 
     name: str
@@ -41,7 +41,7 @@ class PluginMethodCalled(Event):
 
 
 @event("plugin.method_returned")
-class PluginMethodReturned(Event):
+class PluginMethodReturned(Event, frozen=True):
     """A plugin answered a call."""
 
     name: str
@@ -52,7 +52,7 @@ class PluginMethodReturned(Event):
 
 
 @event("plugin.notification")
-class PluginNotification(Event):
+class PluginNotification(Event, frozen=True):
     """A plugin sent a notification."""
 
     name: str
@@ -60,7 +60,7 @@ class PluginNotification(Event):
 
 
 @event("plugin.notification_flood")
-class PluginNotificationFlood(Event):
+class PluginNotificationFlood(Event, frozen=True):
     """A plugin exceeded the rate limit of notifications."""
 
     name: str
@@ -68,7 +68,7 @@ class PluginNotificationFlood(Event):
 
 
 @event("plugin.stdout_noise")
-class PluginStdoutNoise(Event):
+class PluginStdoutNoise(Event, frozen=True):
     """A plugin wrote a line to its standard output that is not JSON-RPC."""
 
     name: str
@@ -79,7 +79,7 @@ class PluginStdoutNoise(Event):
 
 
 @event("plugin.health_fail")
-class PluginHealthFail(Event):
+class PluginHealthFail(Event, frozen=True):
     """A health check of a plugin failed."""
 
     name: str
@@ -87,7 +87,7 @@ class PluginHealthFail(Event):
 
 
 @event("plugin.crashed")
-class PluginCrashed(Event):
+class PluginCrashed(Event, frozen=True):
     """A plugin process ended unexpectedly."""
 
     name: str
@@ -100,7 +100,7 @@ class PluginCrashed(Event):
 
 
 @event("plugin.exited")
-class PluginExited(Event):
+class PluginExited(Event, frozen=True):
     """A plugin process exited after a stop request."""
 
     name: str
@@ -108,14 +108,14 @@ class PluginExited(Event):
 
 
 @event("plugin.killed")
-class PluginKilled(Event):
+class PluginKilled(Event, frozen=True):
     """A plugin process did not stop in time and was killed."""
 
     name: str
 
 
 @event("plugin.failed")
-class PluginFailed(Event):
+class PluginFailed(Event, frozen=True):
     """A plugin failed too often; it is not restarted."""
 
     name: str
@@ -123,7 +123,7 @@ class PluginFailed(Event):
 
 
 @event("plugin.protocol_violation")
-class PluginProtocolViolation(Event):
+class PluginProtocolViolation(Event, frozen=True):
     """A plugin violated the protocol."""
 
     name: str
@@ -132,7 +132,7 @@ class PluginProtocolViolation(Event):
 
 
 @event("plugin.capability_overreach")
-class PluginCapabilityOverreach(Event):
+class PluginCapabilityOverreach(Event, frozen=True):
     """A plugin claimed capabilities that its manifest does not declare."""
 
     name: str
@@ -141,7 +141,7 @@ class PluginCapabilityOverreach(Event):
 
 
 @event("plugin.storage_denied")
-class PluginStorageDenied(Event):
+class PluginStorageDenied(Event, frozen=True):
     """A plugin tried to access data outside its own tables. The statement is redacted."""
 
     name: str
@@ -149,7 +149,7 @@ class PluginStorageDenied(Event):
 
 
 @event("plugin.hook.fired")
-class PluginHookFired(Event):
+class PluginHookFired(Event, frozen=True):
     """A session hook was called."""
 
     name: str
@@ -160,7 +160,7 @@ class PluginHookFired(Event):
 
 
 @event("plugin.hook.returned")
-class PluginHookReturned(Event):
+class PluginHookReturned(Event, frozen=True):
     """A session hook returned."""
 
     name: str
@@ -170,7 +170,7 @@ class PluginHookReturned(Event):
 
 
 @event("plugin.hook.timeout")
-class PluginHookTimeout(Event):
+class PluginHookTimeout(Event, frozen=True):
     """A session hook timed out; its result counts as empty."""
 
     name: str
@@ -180,7 +180,7 @@ class PluginHookTimeout(Event):
 
 
 @event("plugin.hook.failed")
-class PluginHookFailed(Event):
+class PluginHookFailed(Event, frozen=True):
     """A session hook returned an error."""
 
     name: str
@@ -191,7 +191,7 @@ class PluginHookFailed(Event):
 
 
 @event("plugin.hook.illegal", reserved="sessions")
-class PluginHookIllegal(Event):
+class PluginHookIllegal(Event, frozen=True):
     """A subagent declared a hook that only primary agents have; a warning."""
 
     name: str
@@ -200,7 +200,7 @@ class PluginHookIllegal(Event):
 
 
 @event("plugin.tool_registered", reserved="sessions")
-class PluginToolRegistered(Event):
+class PluginToolRegistered(Event, frozen=True):
     """A tool was added to an agent's tools."""
 
     name: str
@@ -209,7 +209,7 @@ class PluginToolRegistered(Event):
 
 
 @event("plugin.tool_name_collision")
-class PluginToolNameCollision(Event):
+class PluginToolNameCollision(Event, frozen=True):
     """Two plugins offer a tool with the same full name."""
 
     first: str
@@ -218,7 +218,7 @@ class PluginToolNameCollision(Event):
 
 
 @event("plugin.role_violation", reserved="sessions")
-class PluginRoleViolation(Event):
+class PluginRoleViolation(Event, frozen=True):
     """A second compactor for one agent was rejected."""
 
     first: str
@@ -227,7 +227,7 @@ class PluginRoleViolation(Event):
 
 
 @event("plugin.config_validation_failed")
-class PluginConfigValidationFailed(Event):
+class PluginConfigValidationFailed(Event, frozen=True):
     """The project or system configuration does not match the plugin's schema."""
 
     name: str
@@ -236,7 +236,7 @@ class PluginConfigValidationFailed(Event):
 
 
 @event("plugin.knob_write")
-class PluginKnobWrite(Event):
+class PluginKnobWrite(Event, frozen=True):
     """A person set a knob, and the plugin got the new value."""
 
     name: str

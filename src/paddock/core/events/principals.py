@@ -8,7 +8,7 @@ from paddock.core.events.event import Event, event
 
 
 @event("tenant.created")
-class TenantCreated(Event):
+class TenantCreated(Event, frozen=True):
     """A tenant was created; recorded in the ledger of the default tenant."""
 
     tenant: str
@@ -16,7 +16,7 @@ class TenantCreated(Event):
 
 
 @event("tenant.removed")
-class TenantRemoved(Event):
+class TenantRemoved(Event, frozen=True):
     """An empty tenant was removed; recorded in the ledger of the default tenant."""
 
     tenant: str
@@ -24,7 +24,7 @@ class TenantRemoved(Event):
 
 
 @event("person.added")
-class PersonAdded(Event):
+class PersonAdded(Event, frozen=True):
     """A person was added to a tenant."""
 
     person: str
@@ -34,7 +34,7 @@ class PersonAdded(Event):
 
 
 @event("person.changed")
-class PersonChanged(Event):
+class PersonChanged(Event, frozen=True):
     """A person's permissions or display name changed; `roles` and `scopes` are those that they have now."""
 
     person: str
@@ -45,7 +45,7 @@ class PersonChanged(Event):
 
 
 @event("group.changed")
-class GroupChanged(Event):
+class GroupChanged(Event, frozen=True):
     """A group was added or removed, or `person` joined or left it."""
 
     group: str
@@ -55,7 +55,7 @@ class GroupChanged(Event):
 
 
 @event("api_key.created")
-class ApiKeyCreated(Event):
+class ApiKeyCreated(Event, frozen=True):
     """An API key was created. Its token is not recorded."""
 
     key_id: str
@@ -67,7 +67,7 @@ class ApiKeyCreated(Event):
 
 
 @event("api_key.revoked")
-class ApiKeyRevoked(Event):
+class ApiKeyRevoked(Event, frozen=True):
     """An API key was revoked."""
 
     key_id: str
@@ -76,7 +76,7 @@ class ApiKeyRevoked(Event):
 
 
 @event("identity.linked")
-class IdentityLinked(Event):
+class IdentityLinked(Event, frozen=True):
     """A person was linked to an account at an identity provider, or unlinked."""
 
     person: str
@@ -86,7 +86,7 @@ class IdentityLinked(Event):
 
 
 @event("sign_in.refused")
-class SignInRefused(Event):
+class SignInRefused(Event, frozen=True):
     """A person whom an identity provider authenticated was not let in; `person` is the account it would be."""
 
     issuer: str
@@ -95,7 +95,7 @@ class SignInRefused(Event):
 
 
 @event("session.opened")
-class SessionOpened(Event):
+class SessionOpened(Event, frozen=True):
     """A person signed in to the console; `via` is the method. The token is not recorded."""
 
     session: str
@@ -105,7 +105,7 @@ class SessionOpened(Event):
 
 
 @event("session.ended")
-class SessionEnded(Event):
+class SessionEnded(Event, frozen=True):
     """A console session ended: the person signed out, or was signed out."""
 
     session: str
@@ -114,7 +114,7 @@ class SessionEnded(Event):
 
 
 @event("login_link.made")
-class LoginLinkMade(Event):
+class LoginLinkMade(Event, frozen=True):
     """A one-time login link was created."""
 
     link: str
@@ -124,7 +124,7 @@ class LoginLinkMade(Event):
 
 
 @event("login_link.refused")
-class LoginLinkRefused(Event):
+class LoginLinkRefused(Event, frozen=True):
     """A used or expired login link was refused. Recorded once for each link."""
 
     link: str
@@ -133,7 +133,7 @@ class LoginLinkRefused(Event):
 
 
 @event("consent.given")
-class ConsentGiven(Event):
+class ConsentGiven(Event, frozen=True):
     """A person enabled one callable for themselves and consented to its effects."""
 
     person: str
@@ -143,7 +143,7 @@ class ConsentGiven(Event):
 
 
 @event("consent.revoked")
-class ConsentRevoked(Event):
+class ConsentRevoked(Event, frozen=True):
     """A person's consent to one callable was revoked, or removed with its plugin or with the person."""
 
     person: str

@@ -8,7 +8,7 @@ from paddock.core.events.event import Event, event
 
 
 @event("secret.set")
-class SecretSet(Event):
+class SecretSet(Event, frozen=True):
     """A secret was set; `owner` is null if it belongs to the whole tenant."""
 
     secret: str
@@ -19,7 +19,7 @@ class SecretSet(Event):
 
 
 @event("secret.removed")
-class SecretRemoved(Event):
+class SecretRemoved(Event, frozen=True):
     """A secret was removed, with its data key."""
 
     secret: str
@@ -29,7 +29,7 @@ class SecretRemoved(Event):
 
 
 @event("secret.used")
-class SecretUsed(Event):
+class SecretUsed(Event, frozen=True):
     """A plugin received a secret that it declares; recorded once for each call, and once a second outside of calls."""
 
     plugin: str
@@ -41,7 +41,7 @@ class SecretUsed(Event):
 
 
 @event("secret.rotated")
-class SecretRotated(Event):
+class SecretRotated(Event, frozen=True):
     """All secrets were rewrapped with a new key; recorded in the ledger of the default tenant."""
 
     key_id: str

@@ -8,7 +8,7 @@ from paddock.core.events.event import Event, event
 
 
 @event("ledger.erased")
-class LedgerErased(Event):
+class LedgerErased(Event, frozen=True):
     """Personal data was erased from the entries in these `rows` (from, to); `principal` is who erased it."""
 
     entries: int
@@ -18,14 +18,14 @@ class LedgerErased(Event):
 
 
 @event("ledger.undescribed")
-class EntryUndescribed(Event):
+class EntryUndescribed(Event, frozen=True):
     """An event could not be encoded; the entry's call says where. A fault of the host."""
 
     reason: str
 
 
 @event("policy.changed")
-class PolicyChanged(Event):
+class PolicyChanged(Event, frozen=True):
     """The policy rules changed. Recorded in the ledger of the default tenant; rules apply to all tenants."""
 
     old_version: str
@@ -33,7 +33,7 @@ class PolicyChanged(Event):
 
 
 @event("policy.edited")
-class PolicyEdited(Event):
+class PolicyEdited(Event, frozen=True):
     """A person saved or removed a file of policy rules. Recorded before the file is written; `policy.changed` follows.
 
     `digest` names the file's new text, and `version` the rules with it. `change` is `failed` if the file could not be
@@ -48,7 +48,7 @@ class PolicyEdited(Event):
 
 
 @event("queue.given_up")
-class QueueGivenUp(Event):
+class QueueGivenUp(Event, frozen=True):
     """A job failed too often and is not retried; `work` is its id."""
 
     kind: str
@@ -58,7 +58,7 @@ class QueueGivenUp(Event):
 
 
 @event("repair.ignored")
-class RepairIgnored(Event):
+class RepairIgnored(Event, frozen=True):
     """A person chose to ignore a repair for as long as its cause is the same."""
 
     repair: str
@@ -66,7 +66,7 @@ class RepairIgnored(Event):
 
 
 @event("repair.unignored")
-class RepairUnignored(Event):
+class RepairUnignored(Event, frozen=True):
     """A person chose to see an ignored repair again."""
 
     repair: str

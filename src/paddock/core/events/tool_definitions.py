@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from paddock.core.events.event import Event, event
 
 
 @event("plugin.definitions_trusted")
-class PluginDefinitionsTrusted(Event):
+class PluginDefinitionsTrusted(Event, frozen=True):
     """The first definitions of a server were accepted; `kept_back` of them contain hidden text or cannot be used."""
 
     name: str
@@ -17,7 +17,7 @@ class PluginDefinitionsTrusted(Event):
 
 
 @event("plugin.definition_changed")
-class PluginDefinitionChanged(Event):
+class PluginDefinitionChanged(Event, frozen=True):
     """A definition of a server differs from the accepted one; `standing` is its new status."""
 
     name: str
@@ -31,7 +31,7 @@ class PluginDefinitionChanged(Event):
 
 
 @event("plugin.definition_accepted")
-class PluginDefinitionAccepted(Event):
+class PluginDefinitionAccepted(Event, frozen=True):
     """A person accepted the current definition of a server."""
 
     name: str
@@ -43,7 +43,7 @@ class PluginDefinitionAccepted(Event):
 
 
 @event("plugin.claims_trusted")
-class PluginClaimsTrusted(Event):
+class PluginClaimsTrusted(Event, frozen=True):
     """A person takes a version's word for some of its tools: `reads`, that they only read, or `errors`, that their
     errors mean that nothing was done."""
 
@@ -55,7 +55,7 @@ class PluginClaimsTrusted(Event):
 
 
 @event("plugin.claims_distrusted")
-class PluginClaimsDistrusted(Event):
+class PluginClaimsDistrusted(Event, frozen=True):
     """A person no longer takes a plugin's word for some of its tools."""
 
     name: str
@@ -64,7 +64,7 @@ class PluginClaimsDistrusted(Event):
 
 
 @event("plugin.definitions_left_out")
-class PluginDefinitionsLeftOut(Event):
+class PluginDefinitionsLeftOut(Event, frozen=True):
     """A server lists more definitions than the host stores; the rest cannot be used."""
 
     name: str
@@ -72,8 +72,7 @@ class PluginDefinitionsLeftOut(Event):
     left_out: int
 
 
-@dataclass(frozen=True, slots=True)
-class SuspiciousTextHint:
+class SuspiciousTextHint(Struct, frozen=True):
     """A suspicious text in one definition: which definition, which flag, where it is, the text itself, and why."""
 
     kind: str
@@ -85,7 +84,7 @@ class SuspiciousTextHint:
 
 
 @event("plugin.flagged")
-class PluginFlagged(Event):
+class PluginFlagged(Event, frozen=True):
     """Texts of a plugin look suspicious: found at its installation, upgrade or first run, or after a change."""
 
     name: str

@@ -8,7 +8,7 @@ from paddock.core.events.event import Event, event
 
 
 @event("webhook.added")
-class WebhookAdded(Event):
+class WebhookAdded(Event, frozen=True):
     """A webhook was added: a receiver at this host gets events of these types."""
 
     webhook: str
@@ -18,7 +18,7 @@ class WebhookAdded(Event):
 
 
 @event("webhook.changed")
-class WebhookChanged(Event):
+class WebhookChanged(Event, frozen=True):
     """A webhook was enabled or disabled, or its signing secret rotated; `by` is null if the host did it."""
 
     webhook: str
@@ -28,7 +28,7 @@ class WebhookChanged(Event):
 
 
 @event("webhook.removed")
-class WebhookRemoved(Event):
+class WebhookRemoved(Event, frozen=True):
     """A webhook was removed, with its signing secrets."""
 
     webhook: str
@@ -36,7 +36,7 @@ class WebhookRemoved(Event):
 
 
 @event("webhook.gave_up")
-class WebhookGaveUp(Event):
+class WebhookGaveUp(Event, frozen=True):
     """An event could not be delivered and became a dead letter. Not sent to webhooks."""
 
     webhook: str

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any, TypeAlias, cast
 
 import jsonschema_rs
+from msgspec import Struct, field
 
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
@@ -117,8 +117,7 @@ def _path_parts(location: _SchemaLocation) -> tuple[PathPart, ...]:
     return tuple(part for step in reversed(steps) for part in step)
 
 
-@dataclass(slots=True)
-class _SchemaSurvey:
+class _SchemaSurvey(Struct):
     """One pass over the document that collects schemas, references, patterns and problems."""
 
     root: dict[str, Any] | Any

@@ -6,8 +6,8 @@ one of ours. Nothing is ever fetched, formats are checked, and expressions run i
 
 from __future__ import annotations
 
+import dataclasses
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import jsonschema_rs
@@ -33,12 +33,12 @@ _MAX_VISITS = 20_000
 _MAX_COPIED_VALUES = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class CompiledSchema:
     """A compiled schema. Equal to another when their sources are."""
 
     source: dict[str, Any] | bool
-    _validator: jsonschema_rs.Validator = field(repr=False, compare=False, hash=False)
+    _validator: jsonschema_rs.Validator = dataclasses.field(repr=False, compare=False, hash=False)
 
     def is_valid(self, value: object) -> bool:
         """Whether the value is valid. Fast; `errors` gives the reasons."""

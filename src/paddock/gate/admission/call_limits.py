@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, assert_never
+
+from msgspec import Struct
 
 LimitScope: TypeAlias = Literal["tenant", "principal", "plugin"]
 
@@ -21,8 +22,7 @@ class LimitKey(NamedTuple):
         return f"{self.name or 'your tenant'} has {verb} {limit:,} calls"
 
 
-@dataclass(frozen=True, slots=True)
-class CallLimits:
+class CallLimits(Struct, frozen=True):
     """Maximum number of calls per scope; None means unlimited."""
 
     per_tenant: int | None = None

@@ -13,7 +13,8 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from paddock.core.ids import Tenant
 
@@ -24,8 +25,7 @@ SHORT_CALL_S = 0.02  # a call that runs longer than this no longer counts
 TENANT_ACTIVE_S = 60.0  # how long a tenant counts as active after its last call
 
 
-@dataclass(slots=True)
-class _TenantQueue:
+class _TenantQueue(Struct):
     """One tenant's calls: start times of those that count, and the futures of those that wait to start."""
 
     begun: deque[float] = field(default_factory=deque[float])

@@ -10,10 +10,10 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from paddock.core.canonical import MAX_DEPTH
 from paddock.core.errors import PaddockError
@@ -37,8 +37,7 @@ _UPSERT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CallDetails:
+class CallDetails(Struct, frozen=True):
     """The details of one call.
 
     Attributes:

@@ -10,8 +10,10 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.approvals.model import OPEN_STATES, Approval, ApprovalState
 from paddock.approvals.service import Approvals
@@ -345,8 +347,7 @@ def ended_approval_error(approval: Approval) -> PaddockError:
             return Conflict(f"the request is {approval.state}{why}", code=f"approval.{approval.state}", details=details)
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalTokens:
+class ApprovalTokens(Struct, frozen=True):
     """Redeems approval tokens for the calls that they were issued for.
 
     Args:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from paddock.core.canonical import hash_of
 from paddock.core.errors import Invalid, PluginError, Problem
@@ -116,7 +117,7 @@ class CallTarget:
     def definition_hash(self) -> str:
         """Hash of its definition, to which an approval is bound."""
         if self._definition_hash is None:
-            definition = asdict(self.spec) | {"input": self.schemas.input, "output": self.schemas.output}
+            definition = to_builtins(self.spec) | {"input": self.schemas.input, "output": self.schemas.output}
             self._definition_hash = hash_of(definition)
         return self._definition_hash
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
+
+from msgspec import Struct, field
 
 from paddock.core.action import Action
 from paddock.core.errors import NotFound, PluginError
@@ -44,8 +45,7 @@ COMPLETE_ARGUMENT: Final = CallableSpec(
 _ARGUMENT_PLACEHOLDER: Final = re.compile(r"\$\{arguments\.([^{}]+)\}|\{\{\s*([^{}]+?)\s*\}\}")
 
 
-@dataclass(frozen=True, slots=True)
-class PromptOffer:
+class PromptOffer(Struct, frozen=True):
     """A prompt on offer; the host renders it if it has a text, otherwise its server does."""
 
     spec: CallableSpec
@@ -58,8 +58,7 @@ class PromptOffer:
         return {"description": self.spec.description, "messages": [{"role": "user", "content": content}]}
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentIndex:
+class DocumentIndex(Struct, frozen=True):
     """Resources, resource templates and prompts of one plugin."""
 
     resources: frozenset[str] = frozenset()  # by their stored names

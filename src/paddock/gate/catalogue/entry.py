@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from paddock.gate.catalogue.documents import DocumentIndex
 from paddock.manifest.model import CallableForm, CallableSpec, Manifest
@@ -14,16 +15,14 @@ from paddock.plugins.tool_pinning.tool_trust import NO_TRUST, ToolTrust
 from paddock.runtime.deployment import InstanceKey
 
 
-@dataclass(frozen=True, slots=True)
-class CallableSchemas:
+class CallableSchemas(Struct, frozen=True):
     """Input and output schema of one callable, already loaded from package files. `{}` allows everything."""
 
     input: Any
     output: Any
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
+class CatalogueEntry(Struct, frozen=True):
     """A callable plugin, with the schemas of its callables by name."""
 
     key: InstanceKey

@@ -6,8 +6,9 @@ Templates are untrusted, so matching is a bit-parallel automaton: its time grows
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 MAX_URI_CHARS: Final = 2_000
 MAX_TEMPLATE_PARTS: Final = 2_000
@@ -15,8 +16,7 @@ _EXPRESSION: Final = re.compile(r"\{([^{}]*)\}")
 _SEGMENT_SEPARATORS: Final = "/?#"  # a plain variable does not match across these
 
 
-@dataclass(frozen=True, slots=True)
-class UriTemplate:
+class UriTemplate(Struct, frozen=True):
     """A compiled template. Each bit is a position between two of its parts, lowest bit first."""
 
     characters: dict[str, int]  # by character: the positions that it follows

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import orjson
+from msgspec import Struct, field
 
 from paddock.approvals.model import OPEN_STATES, ApprovalState
 from paddock.approvals.service import Approvals
@@ -65,8 +65,7 @@ class OutcomeWaiter(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _ActiveKey:
+class _ActiveKey(Struct):
     """A call of this host that holds a key."""
 
     call: CallId
@@ -76,8 +75,7 @@ class _ActiveKey:
     failure: PaddockError | None = None  # for those who wait for the same key, where the call failed without effect
 
 
-@dataclass(slots=True)
-class ReplayedResult:
+class ReplayedResult(Struct):
     """The result of an earlier call under the same key."""
 
     call: CallId

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from paddock.core.clock import Clock
 from paddock.core.errors import Busy
@@ -27,8 +28,7 @@ HOST_LOST_ERROR: Final[Mapping[str, Any]] = {"code": "host.lost", "message": HOS
 RecordAll: TypeAlias = Callable[[Transaction, Sequence[tuple[Tenant, CallId, Event]]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class InDoubtEffects:
+class InDoubtEffects(Struct, frozen=True):
     """Marks effects in doubt and enqueues their recovery.
 
     Args:

@@ -15,11 +15,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
 import orjson
+from msgspec.structs import asdict, replace
 
 from paddock.core.call import CallContext, OperatorProgress
 from paddock.core.clock import Clock

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.clock import Clock
 from paddock.core.error_formats import error_to_json
@@ -36,8 +37,7 @@ _log = logging.getLogger("paddock.gate")
 _STOP_GRACE = timedelta(seconds=10)  # until a plugin that was told to stop has stopped or was killed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _OutcomeToRecord:
+class _OutcomeToRecord(Struct, frozen=True, eq=False):
     """The outcome of a call, ready to be written."""
 
     invocation: Invocation

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, TypedDict
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from paddock.core.call import OperatorProgress
 from paddock.core.errors import TimedOut
@@ -30,8 +32,7 @@ class CallProgressJson(TypedDict):
     next: Annotated[DateTime | None, "When it is polled next."]
 
 
-@dataclass(frozen=True, slots=True)
-class PollState:
+class PollState(Struct, frozen=True):
     """Poll state of work in progress, stored in the context of its call.
 
     `asked` counts the polls, including the first call; `result` is the operator's latest interim result.

@@ -9,9 +9,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock
@@ -37,8 +39,7 @@ from paddock.runtime.calls import DeliveryStatus
 from paddock.store.database import Database, Transaction
 
 
-@dataclass(slots=True, eq=False)
-class CompletionWait:
+class CompletionWait(Struct, eq=False):
     """The outcome of one call, for those who wait for it."""
 
     invocation: Invocation | None = None  # of a call that was made by this host

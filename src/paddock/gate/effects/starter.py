@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paddock.approvals.consume import ApprovalMismatch
 from paddock.approvals.model import ApprovalRequestKind, ApprovedAction
@@ -40,8 +42,7 @@ class DecisionChanged(Exception):
     """The call is decided differently by now: the caller's consents have changed, or a standing approval was given."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallStarter:
+class CallStarter(Struct, frozen=True):
     """Starts calls that have an effect, or that need an approval.
 
     Args:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from paddock.core.call import CallContext, PolicySnapshot, Principal
 from paddock.core.ids import AgentPath, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId

@@ -6,15 +6,15 @@ same rule in SQL, for a key that another host claims at the same time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from paddock.core.errors import Invalid, Problem
 from paddock.gate.idempotency.states import EffectState
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRecord:
+class KeyRecord(Struct, frozen=True):
     """The part of an idempotency record that decides about a further call with the same key."""
 
     state: EffectState
@@ -23,38 +23,31 @@ class KeyRecord:
     principal: str | None = None  # who used the key first; None after that person was erased
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFree:
+class KeyFree(Struct, frozen=True):
     """The caller may use the key: it is unused, or its earlier call had no effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyInUse:
+class KeyInUse(Struct, frozen=True):
     """The same call is in progress or waits for approval: both callers get its outcome."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeySucceeded:
+class KeySucceeded(Struct, frozen=True):
     """The effect has happened: the caller gets the stored result."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyOtherPayload:
+class KeyOtherPayload(Struct, frozen=True):
     """The key was used with another payload."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyOtherPrincipal:
+class KeyOtherPrincipal(Struct, frozen=True):
     """The key belongs to another principal, who alone gets its result."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyInDoubt:
+class KeyInDoubt(Struct, frozen=True):
     """The effect may have happened, and is not repeated before that is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyExpired:
+class KeyExpired(Struct, frozen=True):
     """The effect has happened and its result is no longer stored. It is not repeated."""
 
 

@@ -9,10 +9,11 @@ it first, and the update changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.errors import HostError
 from paddock.core.ids import CallId, Tenant
@@ -50,8 +51,7 @@ class StoredCall(NamedTuple):
     context: str
 
 
-@dataclass(frozen=True, slots=True)
-class IdempotencyRecord:
+class IdempotencyRecord(Struct, frozen=True):
     """One stored effect: its key, state, fence, holder and outcome."""
 
     effect_key: EffectKey

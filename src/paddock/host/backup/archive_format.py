@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
+
+from msgspec import Struct, to_builtins
 
 from paddock.config.directories import Directories
 from paddock.core.errors import OperatorError
@@ -27,8 +28,7 @@ _ENGINES: Final[dict[str, Engine]] = {engine: engine for engine in get_args(Engi
 EntryKind = Literal["file", "directory", "link"]
 
 
-@dataclass(frozen=True, slots=True)
-class BackupEntry:
+class BackupEntry(Struct, frozen=True):
     """A file, directory or symbolic link of the home."""
 
     path: str  # with its section, as in `data/paddock.db`
@@ -39,8 +39,7 @@ class BackupEntry:
     target: str = ""  # of a link
 
 
-@dataclass(frozen=True, slots=True)
-class BackupContents:
+class BackupContents(Struct, frozen=True):
     """What a backup contains, and what made it."""
 
     engine: Engine
@@ -63,7 +62,7 @@ class BackupContents:
         return any(entry.path.startswith(f"{KEYS_PREFIX}secrets/") for entry in self.entries)
 
     def to_bytes(self) -> bytes:
-        listed = asdict(self)
+        listed = to_builtins(self)
         del listed["skipped"]
         return json.dumps({"format": FORMAT} | listed).encode()
 

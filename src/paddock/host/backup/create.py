@@ -13,13 +13,13 @@ import tarfile
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
 import apsw
+from msgspec import Struct
 
 from paddock.config.directories import Directories
 from paddock.core.clock import Clock, format_utc
@@ -49,8 +49,7 @@ _BUSY_MS = 10_000
 _NO_LINKS = frozenset((errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))  # FAT, for example, has none
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedBackup:
+class CreatedBackup(Struct, frozen=True):
     """What was backed up, and what was found about the ledger in it."""
 
     contents: BackupContents

@@ -10,9 +10,10 @@ import os
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from msgspec import Struct
 
 # In plugins' own folders. A path that just fits into this home might not fit into the one that it is restored to.
 _MAX_DEPTH: Final = 64
@@ -22,8 +23,7 @@ _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 Skip = Callable[[str], object]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(Struct, frozen=True):
     """A file, directory or link. It can be opened until the next one is requested.
 
     Attributes:

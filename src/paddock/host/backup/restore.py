@@ -9,11 +9,12 @@ import os
 import tarfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from paddock.config.directories import Directories, create_directories
 from paddock.core.errors import Conflict, HostError, NotFound, OperatorError, StoreUnavailable
@@ -45,8 +46,7 @@ _CHUNK_BYTES = 1 << 20
 _MAX_NAME_CHARS = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredHome:
+class RestoredHome(Struct, frozen=True):
     """What was restored, what was found about its ledger, and where the previous files are."""
 
     contents: BackupContents

@@ -11,15 +11,15 @@ import io
 import os
 import tarfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO, cast
+
+from msgspec import Struct
 
 _CHUNK_BYTES = 1 << 20
 _MEMBER_NAME = "GNUSparseFile.0/data"  # what a reader without sparse files would extract
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Struct, frozen=True):
     """A part of a file that holds data."""
 
     offset: int

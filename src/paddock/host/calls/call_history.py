@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict
+
+from msgspec import Struct
 
 from paddock.approvals.pending import WaitingCall, list_waiting_calls
 from paddock.approvals.store import latest_for_call
@@ -48,8 +49,7 @@ class CallRowJson(TypedDict):
     who_name: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallFilter:
+class CallFilter(Struct, frozen=True):
     """Which calls to list; what is empty does not filter. `person` includes the keys of a person."""
 
     outcome: OutcomeFilter = ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypedDict
 
 import orjson
+from msgspec import Struct, field
 
 from paddock.core.schema_annotations import NonNegativeInt
 from paddock.ledger.entry import parse_object
@@ -33,8 +33,7 @@ class DayStatisticsJson(TypedDict):
     complete: Annotated[bool, "False if the day has more calls than are counted; the newest count then."]
 
 
-@dataclass(slots=True)
-class DayStatistics:
+class DayStatistics(Struct):
     """The calls of one day, up to the entry `last_seq`."""
 
     day: str

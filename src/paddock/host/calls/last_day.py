@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from paddock.core.clock import Clock, format_utc
 from paddock.core.ids import Tenant
@@ -33,8 +34,7 @@ class HourOfCalls(NamedTuple):
     denied: int
 
 
-@dataclass(frozen=True, slots=True)
-class LastDay:
+class LastDay(Struct, frozen=True):
     """The calls of the last hours, oldest first. `complete` is false if there were too many to count them all."""
 
     hours: tuple[HourOfCalls, ...]
@@ -54,8 +54,7 @@ class LastDay:
         return sum(hour.denied for hour in self.hours)
 
 
-@dataclass(slots=True)
-class _CountedHours:
+class _CountedHours(Struct):
     """The hours of one tenant, up to the entry `last_seq`."""
 
     last_seq: int

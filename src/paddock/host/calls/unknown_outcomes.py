@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Invalid, NotFound, StoreUnavailable
@@ -24,8 +25,7 @@ from paddock.queue.node import Node
 from paddock.store.database import Database, Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class UnresolvedEffect:
+class UnresolvedEffect(Struct, frozen=True):
     """An effect that is or was in doubt, with the state of its recovery.
 
     Attributes:

@@ -10,11 +10,12 @@ import itertools
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from anyio.abc import TaskGroup
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import Clock, Random
@@ -44,8 +45,7 @@ from paddock.runtime.protocols.native.adapter import AnswerRequest
 from paddock.runtime.supervisor import Supervisor
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedPlugin:
+class LoadedPlugin(Struct, frozen=True):
     """A loaded snapshot of the plugin that serves calls."""
 
     manifest: Manifest
@@ -56,8 +56,7 @@ class LoadedPlugin:
     undeclared: tuple[str, ...] = ()  # served but not declared
 
 
-@dataclass(frozen=True, slots=True)
-class DevHostParts:
+class DevHostParts(Struct, frozen=True):
     """The parts of a dev host; built by `open_dev_host`."""
 
     supervisor: Supervisor

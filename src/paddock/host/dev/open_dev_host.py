@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ async def open_dev_host(
     clock, random = SystemClock(), SystemRandom()
     keys = load_secret_keys(directories, settings, environ)
     if not lasting:  # delete the key with the home; in a keyring it would stay
-        keys = replace(keys, preferred="file")
+        keys = dataclasses.replace(keys, preferred="file")
     trees = directories.data / SNAPSHOTS_FOLDER
     open_store = partial(open_plugin_store, directories, settings, clock=clock, only_connection=False)
     async with (

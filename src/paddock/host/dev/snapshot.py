@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.config.local_file import read_entries
 from paddock.config.plugin_config import merge_config
@@ -23,8 +25,7 @@ from paddock.plugins.store.store import PluginStore
 from paddock.runtime.deployment import Deployment
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSnapshot:
+class SourceSnapshot(Struct, frozen=True):
     """The folder as it was at one moment, validated as for an install."""
 
     root: Path
@@ -71,7 +72,7 @@ def snapshot_folder(folder: Path, staging: Path, trees: Path, number: int) -> So
     return SourceSnapshot(root, Digest(f"{staged.tree.digest}#{number}"), manifest, tuple(warnings))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class SnapshotLaunchPreparer(LaunchPreparer):
     """Prepares starts of snapshots; see `LaunchPreparer`.
 
@@ -80,8 +81,8 @@ class SnapshotLaunchPreparer(LaunchPreparer):
         roots: The directory of each deployment's files, by digest.
     """
 
-    author_config: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
-    roots: dict[str, Path] = field(default_factory=dict[str, Path])
+    author_config: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any], repr=False)
+    roots: dict[str, Path] = dataclasses.field(default_factory=dict[str, Path])
 
     def resolve_inputs(self, store: PluginStore, deployment: Deployment) -> LaunchInputs:
         root = self.roots.get(deployment.key.digest)

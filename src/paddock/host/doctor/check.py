@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from textwrap import wrap
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import PaddockError
@@ -23,8 +24,7 @@ class CheckStatus(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One check: its subject, the finding, why it matters, and what fixes it.
 
     Attributes:

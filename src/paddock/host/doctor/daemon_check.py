@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
 
 from paddock.config.directories import Directories
 from paddock.core.action import Action

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypedDict
+
+from msgspec import Struct
 
 from paddock.core.schema_annotations import DateTime
 from paddock.host.explain.call_timeline import CallTimeline
@@ -75,8 +76,7 @@ class DenialExplanationJson(TypedDict):
     rules_changed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CallExplanation:
+class CallExplanation(Struct, frozen=True):
     """The explanation of a call.
 
     Attributes:
@@ -144,8 +144,7 @@ class CallExplanation:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class DenialExplanation:
+class DenialExplanation(Struct, frozen=True):
     """The explanation of a denied capability request of a plugin.
 
     Attributes:

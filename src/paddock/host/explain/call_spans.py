@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final, Literal, TypeAlias, TypedDict
+
+from msgspec import Struct
 
 from paddock.core.schema_annotations import DateTime
 from paddock.ledger.entry import LedgerEntry
@@ -43,8 +44,7 @@ class CallSpanJson(TypedDict):
     altered: Annotated[bool, "Whether that entry was altered after it was written."]
 
 
-@dataclass(frozen=True, slots=True)
-class CallSpan:
+class CallSpan(Struct, frozen=True):
     """One part of a call; times are milliseconds since the epoch."""
 
     kind: SpanKind

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from paddock.core.events.calls import undisclosed_text
 from paddock.host.explain import effect_text
@@ -23,8 +24,7 @@ _STATUS_TEXT: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineStep:
+class TimelineStep(Struct, frozen=True):
     """One event as text; `entry` is the ledger entry's id."""
 
     at: str
@@ -32,8 +32,7 @@ class TimelineStep:
     entry: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallTimeline:
+class CallTimeline(Struct, frozen=True):
     """A call as the ledger knows it.
 
     Attributes:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, TypeAlias, TypedDict
+
+from msgspec import Struct
 
 from paddock.approvals.standing_approval import find_standing
 from paddock.approvals.store import find_request as find_approval
@@ -89,8 +90,7 @@ def _serve_nothing(name: str) -> None:
     del name
 
 
-@dataclass(frozen=True, slots=True)
-class Explainer:
+class Explainer(Struct, frozen=True):
     """Explains decisions recorded in one store.
 
     Args:

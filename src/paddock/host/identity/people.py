@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from paddock.approvals.removal import remove_person
 from paddock.approvals.store import ApprovalTransaction
@@ -36,8 +37,7 @@ from paddock.store.transaction import Transaction
 _LOCAL_PREFIX = "local:"  # of the operators of this host
 
 
-@dataclass(frozen=True, slots=True)
-class PersonChange:
+class PersonChange(Struct, frozen=True):
     """A person after a change, and whether the change gave the tenant its second approver."""
 
     person: Person

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.call import Principal
@@ -44,8 +45,7 @@ CHANGES: Final = (
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class InboxPage:
+class InboxPage(Struct, frozen=True):
     """A page of the inbox, the most urgent items first.
 
     Attributes:
@@ -58,8 +58,7 @@ class InboxPage:
     unavailable: Mapping[InboxKind, PaddockError]
 
 
-@dataclass(frozen=True, slots=True)
-class InboxCounts:
+class InboxCounts(Struct, frozen=True):
     """How much needs a person.
 
     Attributes:

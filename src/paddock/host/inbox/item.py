@@ -7,9 +7,10 @@ import binascii
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, Problem
@@ -83,8 +84,7 @@ class InboxChoice(NamedTuple):
     host_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InboxItem:
+class InboxItem(Struct, frozen=True):
     """One thing that needs a person.
 
     Attributes:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.ids import Tenant
 from paddock.host.inbox.item import InboxItem, InboxKind, InboxPosition
 
 
-@dataclass(frozen=True, slots=True)
-class InboxQuery:
+class InboxQuery(Struct, frozen=True):
     """A page of the inbox.
 
     Attributes:

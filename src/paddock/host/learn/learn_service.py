@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import anyio
+from msgspec import Struct
 
 from paddock.core.errors import Busy, Conflict, NotFound, PaddockError, PluginError
 from paddock.core.events.event import EventSink
@@ -34,8 +34,7 @@ from paddock.store.database import Transaction
 TRIAL_TIMEOUT_S = 180.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
+class _Subject(Struct, frozen=True):
     """The installed plugin that is tried, and what people took its word for."""
 
     state: GrantState
@@ -47,8 +46,7 @@ class _Subject:
         return self.state.row.source.source.without_manifest
 
 
-@dataclass(frozen=True, slots=True)
-class _RunningTrial:
+class _RunningTrial(Struct, frozen=True):
     """The trial under way: the names that its plugin has, for whom it is tried, and what cancels it."""
 
     names: frozenset[str]

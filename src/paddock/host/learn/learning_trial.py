@@ -10,9 +10,11 @@ Nothing is allowed that a person has not granted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.learn.proposal import Learned
@@ -47,8 +49,7 @@ def ignore_progress(step: str) -> None:
     del step
 
 
-@dataclass(frozen=True, slots=True)
-class TrialResult:
+class TrialResult(Struct, frozen=True):
     """What came of a trial.
 
     Attributes:

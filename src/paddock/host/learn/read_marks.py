@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Annotated, TypedDict
+
+from msgspec.structs import replace
 
 from paddock.host.plugins.tool_records import parse_tool, unusable_reason
 from paddock.manifest.effects import Effect

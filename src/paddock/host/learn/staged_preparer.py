@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import dataclasses
 from pathlib import Path
 
 from paddock.core.action import Action
@@ -12,7 +12,7 @@ from paddock.plugins.store.store import PluginStore
 from paddock.runtime.deployment import Deployment
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class StagedLaunchPreparer(LaunchPreparer):
     """Prepares starts of one staged package; see `LaunchPreparer`."""
 
@@ -29,5 +29,5 @@ class StagedLaunchPreparer(LaunchPreparer):
 
 def staged_preparer(preparer: LaunchPreparer, root: Path, environment: Environment | None) -> StagedLaunchPreparer:
     """Return a preparer for the files in staging; all else is as for installed plugins."""
-    shared = {field.name: getattr(preparer, field.name) for field in fields(LaunchPreparer)}
+    shared = {field.name: getattr(preparer, field.name) for field in dataclasses.fields(LaunchPreparer)}
     return StagedLaunchPreparer(**shared, root=root, environment=environment)

@@ -7,9 +7,11 @@ not pass the gate: there is no idempotency record and no approval request, and t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.action import Action
 from paddock.core.call import CallContext
@@ -34,8 +36,7 @@ from paddock.runtime.errors import describe_error
 _MAX_NAMES_LISTED = 12
 
 
-@dataclass(frozen=True, slots=True)
-class TrialCall:
+class TrialCall(Struct, frozen=True):
     """A call that a person wants a trial to make: the tool, its parameters, and who calls.
 
     `package` is the directory of the plugin's files, which may hold the tool's schema.
@@ -47,8 +48,7 @@ class TrialCall:
     package: Path = Path()
 
 
-@dataclass(frozen=True, slots=True)
-class TrialCallOutcome:
+class TrialCallOutcome(Struct, frozen=True):
     """What came of a call.
 
     Attributes:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from paddock.core.call import Principal
 from paddock.core.errors import Busy, HostError, PaddockError, clear_tracebacks
@@ -25,8 +25,7 @@ MAX_TRIAL_JOBS = 20  # whose results can still be looked at
 _log = logging.getLogger("paddock.host")
 
 
-@dataclass(frozen=True, slots=True)
-class TrialChoice:
+class TrialChoice(Struct, frozen=True):
     """What a person chose before a trial.
 
     Attributes:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.network.egress_proxy import CageNetwork
@@ -35,8 +37,7 @@ _MISSING_MODULE = re.compile(r"No module named '(\w{1,100})[.\w]*'")
 _MAX_LOG_LINES = 50  # of a plugin that does not answer
 
 
-@dataclass(frozen=True, slots=True)
-class PassOutcome:
+class PassOutcome(Struct, frozen=True):
     """What came of one pass.
 
     Attributes:

@@ -6,10 +6,11 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.cage.spec import ProcessExit
 from paddock.capabilities.methods import effective_method, find_method
@@ -50,8 +51,7 @@ TRIAL_CALL_PREFIX = "trial_"  # of the ids of calls; the gate's own begin with `
 _EXIT_TIMEOUT_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class TrialExit:
+class TrialExit(Struct, frozen=True):
     """How a plugin ended after a shutdown request."""
 
     seconds: float

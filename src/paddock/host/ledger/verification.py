@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.clock import Clock, format_utc
 from paddock.core.errors import PaddockError
@@ -26,8 +27,7 @@ _PAGE_PAUSE_S = 0.002  # after each page of rows, to leave time for other thread
 _PROGRESS_INTERVAL_S = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """The progress or the result of verifying one chain.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, TypedDict
+
+from msgspec import Struct
 
 from paddock.core.error_formats import ErrorJson, error_to_json
 from paddock.core.errors import PaddockError
@@ -31,8 +32,7 @@ class HealthJson(TypedDict):
     troubles: list[HealthProblemJson]
 
 
-@dataclass(frozen=True, slots=True)
-class HostHealth:
+class HostHealth(Struct, frozen=True):
     """Reports the parts that can fail without any call having failed yet.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, NamedTuple, TypeAlias, TypedDict
+
+from msgspec import Struct, field
 
 from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, Tenant
@@ -101,8 +102,7 @@ class PluginCallStatsJson(TypedDict):
     latency_s: Annotated[HistogramJson, "The duration in seconds of calls that reached the plugin."]
 
 
-@dataclass(slots=True)
-class PluginCallStats:
+class PluginCallStats(Struct):
     """The calls of one plugin for one tenant since the host opened."""
 
     tenant: str

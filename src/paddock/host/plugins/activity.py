@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Final
+
+from msgspec import Struct, field
 
 from paddock.cage.cgroups.fallback_limits import memory_used
 from paddock.core.clock import Clock
@@ -23,8 +24,7 @@ REJECTED_STATUSES: Final = frozenset({"denied", "refused", "cancelled"})
 PENDING_STATUS: Final = "pending_approval"  # it ends once more, after it was approved
 
 
-@dataclass(frozen=True, slots=True)
-class TimeWindow:
+class TimeWindow(Struct, frozen=True):
     """A time window, divided into equal parts."""
 
     words: str
@@ -41,8 +41,7 @@ TIME_WINDOWS: Final = (
 _DAY_INDEX: Final = 2  # the index of "24 hours" above
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityBucket:
+class ActivityBucket(Struct, frozen=True):
     """The calls in one part of a time window."""
 
     since: datetime
@@ -57,8 +56,7 @@ class ActivityBucket:
         return self.succeeded + self.failed + self.rejected
 
 
-@dataclass(frozen=True, slots=True)
-class ActivitySummary:
+class ActivitySummary(Struct, frozen=True):
     """The calls over a time window; latencies are of successful calls.
 
     `by_tool` has the calls of each tool in each hour of the last day, oldest first; `callers` those of each principal

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.capabilities.artifacts.access import MayCall
 from paddock.capabilities.artifacts.files import artifacts_directory
@@ -37,8 +38,7 @@ from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class CapabilityServices:
+class CapabilityServices(Struct, frozen=True):
     """The services that the host provides to plugins."""
 
     dispatcher: CapabilityDispatcher

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from paddock.config.plugin_fields import Schema, declared_fields, parse_field_value, prepare_for_file, require_field
 from paddock.core.action import Action

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.errors import NeedsConsent, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, Digest, Tenant
@@ -31,8 +33,7 @@ from paddock.runtime.deployment import Deployment, InstanceKey, PluginStatus
 from paddock.runtime.lifecycle import PluginState
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredPlugin:
+class DesiredPlugin(Struct, frozen=True):
     """A plugin that is enabled and may run."""
 
     deployment: Deployment
@@ -42,8 +43,7 @@ class DesiredPlugin:
     name_index: NameIndex | None = None  # the index that its entry's collision flags were computed against
 
 
-@dataclass(frozen=True, slots=True)
-class BlockedPlugin:
+class BlockedPlugin(Struct, frozen=True):
     """A plugin that is enabled but must not run as it is now."""
 
     key: InstanceKey

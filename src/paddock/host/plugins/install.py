@@ -11,13 +11,14 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NotFound, PaddockError
@@ -53,8 +54,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("paddock.host")
 
 
-@dataclass(frozen=True, slots=True)
-class InstallLimits:
+class InstallLimits(Struct, frozen=True):
     """Limits on installation jobs.
 
     Attributes:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from paddock.core.call import Principal
 from paddock.core.clock import Clock
@@ -49,8 +50,7 @@ class InstallStopReason(StrEnum):
     CLOSING = "closing"  # the host closes
 
 
-@dataclass(frozen=True, slots=True)
-class InstallOutcome:
+class InstallOutcome(Struct, frozen=True):
     """The result of a finished job."""
 
     change: PlanAction

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.ids import PluginName, Tenant
 from paddock.gate.catalogue.documents import DocumentIndex, documents_from_definitions
@@ -25,8 +27,7 @@ from paddock.runtime.deployment import Deployment
 from paddock.store.database import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRecords:
+class ToolRecords(Struct, frozen=True):
     """The recorded tools of one plugin's server."""
 
     met: bool = False

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, PluginName, PrincipalId
@@ -27,8 +27,7 @@ from paddock.store.transaction import Transaction
 UNINSTALL_WAIT_S = 10.0  # how long an uninstall waits for the plugin's last call
 
 
-@dataclass(frozen=True, slots=True)
-class UninstallResult:
+class UninstallResult(Struct, frozen=True):
     """The result of an uninstall."""
 
     plugin: str

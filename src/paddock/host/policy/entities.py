@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.call import Principal
 from paddock.core.errors import NotFound
@@ -70,8 +72,7 @@ def installed_callables(store: PluginStore) -> InstalledCallables:
     return InstalledCallables(list_plugins(store), {key.key_id: key.label for key in keys}, store)
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledCallables:
+class InstalledCallables(Struct, frozen=True):
     """Installed plugins, to look up many callables.
 
     Args:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.errors import OperatorError, PaddockError
 from paddock.core.ids import Tenant
@@ -27,8 +29,7 @@ ServedLookup = Callable[[str], CallableTarget | None]
 """Returns the served callable of a full name, or None."""
 
 
-@dataclass(frozen=True, slots=True)
-class HypotheticalCall:
+class HypotheticalCall(Struct, frozen=True):
     """A hypothetical call.
 
     Attributes:
@@ -54,8 +55,7 @@ class HypotheticalCall:
     background: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HypotheticalDecision:
+class HypotheticalDecision(Struct, frozen=True):
     """The decision about a hypothetical call, with the principal and the target that were evaluated."""
 
     explanation: Explanation

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.config.directories import Directories
 from paddock.config.settings import PolicySettings
@@ -40,8 +41,7 @@ from paddock.principals.principal_name import parse_principal_name
 MAX_LISTED_VERSIONS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveRules:
+class ActiveRules(Struct, frozen=True):
     """The rules in force.
 
     Attributes:
@@ -60,8 +60,7 @@ class ActiveRules:
     folder: Path
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyTryOptions:
+class PolicyTryOptions(Struct, frozen=True):
     """The principals and callables that a tenant can try the rules with."""
 
     people: tuple[Person, ...]
@@ -71,8 +70,7 @@ class PolicyTryOptions:
     callables: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CaseRunResult:
+class CaseRunResult(Struct, frozen=True):
     """The result of testing the rules against their table of cases."""
 
     version: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.errors import NotFound, PaddockError
 from paddock.gate.catalogue.catalogue import Catalogue
@@ -15,8 +17,7 @@ from paddock.policy.request import CallEnvironment, PolicyRequest, build_call_re
 from paddock.policy.target import CallableTarget
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedCall:
+class RecordedCall(Struct, frozen=True):
     """What the rules saw of a call.
 
     Attributes:
@@ -39,8 +40,7 @@ def _serve_nothing(name: str) -> None:
     del name
 
 
-@dataclass(frozen=True, slots=True)
-class RequestBuilder:
+class RequestBuilder(Struct, frozen=True):
     """Builds the requests of recorded calls.
 
     Args:

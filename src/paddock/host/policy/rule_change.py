@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Final, TypedDict
+
+from msgspec import Struct
 
 from paddock.core.errors import MistakeJson, PaddockError, Problem
 from paddock.core.schema_annotations import NonNegativeInt
@@ -66,16 +67,14 @@ class RuleChangeJson(TypedDict):
     needs_acceptance: Annotated[bool, "Whether it is saved only if its version is accepted."]
 
 
-@dataclass(frozen=True, slots=True)
-class FailedPolicyCase:
+class FailedPolicyCase(Struct, frozen=True):
     """A policy test that the change makes fail, and how."""
 
     name: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedDecision:
+class ChangedDecision(Struct, frozen=True):
     """Equal recent calls about which the new rules decide otherwise; `call` is the latest of them."""
 
     who: str
@@ -88,8 +87,7 @@ class ChangedDecision:
     call: str
 
 
-@dataclass(frozen=True, slots=True)
-class RuleChange:
+class RuleChange(Struct, frozen=True):
     """What a change of a rule file does; see `RuleChangeJson`."""
 
     file: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from paddock.config.local_file import PluginEntry, read_entries
 from paddock.core.clock import Clock

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 
 
-@dataclass(frozen=True, slots=True)
-class MissingSecret:
+class MissingSecret(Struct, frozen=True):
     """A missing secret of the whole tenant that operations require.
 
     Attributes:
@@ -23,8 +23,7 @@ class MissingSecret:
     personal_too: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PluginFacts:
+class PluginFacts(Struct, frozen=True):
     """One installed plugin, as its tenant sees it.
 
     Attributes:
@@ -57,8 +56,7 @@ class PluginFacts:
     secrets: tuple[MissingSecret, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookFacts:
+class WebhookFacts(Struct, frozen=True):
     """One webhook receiver of a tenant's events."""
 
     id: str
@@ -71,8 +69,7 @@ class WebhookFacts:
     last_dead: int = 0  # the sequence number of the last dead letter
 
 
-@dataclass(frozen=True, slots=True)
-class ApiKeyFacts:
+class ApiKeyFacts(Struct, frozen=True):
     """An API key that is usable, or was until it expired."""
 
     id: str
@@ -82,8 +79,7 @@ class ApiKeyFacts:
     last_used_at: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownOutcomeFacts:
+class UnknownOutcomeFacts(Struct, frozen=True):
     """Effects whose outcome is unknown.
 
     Attributes:
@@ -96,8 +92,7 @@ class UnknownOutcomeFacts:
     latest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WrappingKeyFacts:
+class WrappingKeyFacts(Struct, frozen=True):
     """The wrapping key that secrets are sealed under.
 
     Attributes:
@@ -111,8 +106,7 @@ class WrappingKeyFacts:
     replaced: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class HostProblem:
+class HostProblem(Struct, frozen=True):
     """A problem that the host reports about itself; see `host/observability/health.py`."""
 
     about: str
@@ -122,8 +116,7 @@ class HostProblem:
     rejects_calls: bool = False  # whether calls are rejected because of it
 
 
-@dataclass(frozen=True, slots=True)
-class MachineFacts:
+class MachineFacts(Struct, frozen=True):
     """The state of the machine.
 
     Attributes:
@@ -142,8 +135,7 @@ class MachineFacts:
     cage_error_hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RepairFacts:
+class RepairFacts(Struct, frozen=True):
     """All facts; those of the host as a whole are present for the default tenant alone."""
 
     now: datetime

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.core.errors import NotFound
 from paddock.core.events.system import RepairIgnored, RepairUnignored
@@ -13,8 +14,7 @@ from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredRepair:
+class IgnoredRepair(Struct, frozen=True):
     """A person's decision to ignore a repair; `fingerprint` identifies the cause that they saw."""
 
     repair: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from msgspec import Struct
 
 
 class Severity(StrEnum):
@@ -17,8 +18,7 @@ class Severity(StrEnum):
     NOTICE = "notice"  # it works, but not for ever, or less well than it could
 
 
-@dataclass(frozen=True, slots=True)
-class RepairButton:
+class RepairButton(Struct, frozen=True):
     """An action that the host performs when a person presses a button.
 
     Attributes:
@@ -34,8 +34,7 @@ class RepairButton:
     host_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RepairLink:
+class RepairLink(Struct, frozen=True):
     """A link to a page where a person decides; `host_only` as of `RepairButton`."""
 
     path: str
@@ -43,8 +42,7 @@ class RepairLink:
     host_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RepairCommand:
+class RepairCommand(Struct, frozen=True):
     """A shell command to run on the machine."""
 
     command: str
@@ -54,8 +52,7 @@ class RepairCommand:
 RepairOption: TypeAlias = RepairButton | RepairLink | RepairCommand
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(Struct, frozen=True):
     """One problem that a person has to act on.
 
     Attributes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.core.errors import Denied, NotFound, StoreUnavailable
 from paddock.core.ids import PrincipalId, Tenant
@@ -34,8 +35,7 @@ def detect_repairs(facts: RepairFacts) -> list[Repair]:
     return sort_by_severity((*detect_host_repairs(facts), *detect_plugin_repairs(facts)))
 
 
-@dataclass(frozen=True, slots=True)
-class RepairList:
+class RepairList(Struct, frozen=True):
     """The repairs of a tenant, the most severe first.
 
     Attributes:

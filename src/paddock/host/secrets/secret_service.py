@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
@@ -52,8 +53,7 @@ def erase_secret(store: PluginStore, name: str, owner: str) -> SecretChange:
     return SecretChange(erased, store.database.truncate_log())
 
 
-@dataclass(frozen=True, slots=True)
-class WrappingKeyStatus:
+class WrappingKeyStatus(Struct, frozen=True):
     """The status of the wrapping key that secrets are sealed under.
 
     Attributes:

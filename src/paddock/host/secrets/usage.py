@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.config.local_file import PluginEntry, read_entries
 from paddock.config.variables import referenced_secrets
@@ -21,8 +22,7 @@ from paddock.secrets.rows import SecretInfo, list_secrets
 from paddock.store.transaction import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class PluginSecretAccess:
+class PluginSecretAccess(Struct, frozen=True):
     """The access of one plugin to secrets.
 
     Attributes:
@@ -37,8 +37,7 @@ class PluginSecretAccess:
     refers_to: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class PluginSecretUsage:
+class PluginSecretUsage(Struct, frozen=True):
     """How one plugin uses one secret.
 
     Attributes:
@@ -67,8 +66,7 @@ class PluginSecretUsage:
         return SecretScope.SYSTEM in self.scopes
 
 
-@dataclass(frozen=True, slots=True)
-class SharedSecret:
+class SharedSecret(Struct, frozen=True):
     """A shared secret of a tenant: its metadata if it is set, and its usages.
 
     Attributes:

@@ -6,8 +6,9 @@ Connecting accounts is not supported yet. Requirements are listed all the same, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 from paddock.core.call import CallContext
 from paddock.core.errors import NotFound
@@ -24,8 +25,7 @@ RequiredSecretState: TypeAlias = Literal["set", "shared", "missing"]
 CatalogueLookup: TypeAlias = Callable[[Tenant], Catalogue]
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredAccount:
+class RequiredAccount(Struct, frozen=True):
     """An account at a provider.
 
     Attributes:
@@ -41,8 +41,7 @@ class RequiredAccount:
     operations: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredSecret:
+class RequiredSecret(Struct, frozen=True):
     """A secret that a person may set for themselves.
 
     Attributes:
@@ -66,8 +65,7 @@ class RequiredSecret:
         return "shared" if self.shared else "missing"
 
 
-@dataclass(frozen=True, slots=True)
-class PluginRequirements:
+class PluginRequirements(Struct, frozen=True):
     """The accounts and secrets that one plugin requires of a person."""
 
     plugin: str

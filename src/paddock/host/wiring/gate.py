@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.approvals.request import PendingLimits
 from paddock.approvals.service import Approvals
@@ -126,8 +127,7 @@ def build_gate(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class GateOutcomeWaiter:
+class GateOutcomeWaiter(Struct, frozen=True):
     """Waits for the outcome of an earlier call: in progress, or in doubt."""
 
     long_running: LongRunningCalls

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.config.directories import Directories, create_directories, find_directories
 from paddock.config.load import load_settings
@@ -14,8 +15,7 @@ from paddock.core.clock import Clock
 from paddock.plugins.store.store import PluginStore, open_plugin_store
 
 
-@dataclass(frozen=True, slots=True)
-class LocalStore:
+class LocalStore(Struct, frozen=True):
     """The plugin store with the directories and settings it was opened with."""
 
     directories: Directories

@@ -6,11 +6,12 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
 
 from paddock.approvals.request import PendingLimits
 from paddock.cage.network.egress_proxy import open_cage_network
@@ -118,8 +119,7 @@ from paddock.webhooks.sender import ReceiverDestinations, WebhookSender
 FIRST_EXPIRY_TIMEOUT_S = 1.0  # bounds the expiry of approval requests at the start of a daemon
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """How to open a host.
 
     `home` overrides `$PADDOCK_HOME`. With `start="enabled"` the enabled plugins start at once, with `"nothing"` each

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.core.errors import HostError
 from paddock.net.anchor_address import AnchorAddress
@@ -18,8 +19,7 @@ MAX_RECEIPTS = 1_000  # of one address; the oldest are dropped
 _FOLDER = "anchors"
 
 
-@dataclass(frozen=True, slots=True)
-class AnchorReceipt:
+class AnchorReceipt(Struct, frozen=True):
     """One successful sending.
 
     Attributes:

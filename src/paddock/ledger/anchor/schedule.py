@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.core.clock import Clock
 from paddock.core.errors import HostError, PaddockError
@@ -30,8 +31,7 @@ _POLL_S = 5.0  # how often is looked for checkpoints that are due
 _log = logging.getLogger("paddock.ledger")
 
 
-@dataclass(frozen=True, slots=True)
-class AnchorSchedule:
+class AnchorSchedule(Struct, frozen=True):
     """Keeps one address up to date.
 
     Attributes:

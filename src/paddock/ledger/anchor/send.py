@@ -9,10 +9,11 @@ import shutil
 import ssl
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from paddock import __version__
 from paddock.cage.bounded_process import ProcessLimits, run_bounded
@@ -40,8 +41,7 @@ _MAX_CHECKPOINT_BYTES = 64 * 1024
 _NONCE_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class AnchorSender:
+class AnchorSender(Struct, frozen=True):
     """Sends documents to addresses.
 
     Attributes:

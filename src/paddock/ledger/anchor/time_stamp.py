@@ -6,8 +6,9 @@ The signature of a response is checked by `openssl ts -verify`; this file checks
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 REQUEST_MEDIA_TYPE = "application/timestamp-query"
 RESPONSE_MEDIA_TYPE = "application/timestamp-reply"
@@ -24,8 +25,7 @@ class TimeStampInvalid(Exception):
     """A response is no time stamp of the request."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimeStamp:
+class TimeStamp(Struct, frozen=True):
     """What a response says: the hash it is over, when it was made, and the nonce of the request."""
 
     digest: bytes

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from paddock.ledger.chain.checkpoint import NO_PREVIOUS, Checkpoint, is_signed_by, parse_checkpoint
 from paddock.ledger.chain.signing_key import key_id
@@ -25,8 +26,7 @@ class AnchorError(NamedTuple):
     seq: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Anchors:
+class Anchors(Struct, frozen=True):
     """Trusted checkpoints, in the order of their rows, and the first problem found."""
 
     checkpoints: tuple[Checkpoint, ...] = ()

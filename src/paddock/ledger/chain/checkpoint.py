@@ -11,11 +11,12 @@ import base64
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.canonical import canonical_bytes
@@ -33,8 +34,7 @@ _FILE_SUFFIX = ".checkpoints.jsonl"
 _MAX_LINE_BYTES = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """One line of a checkpoint file."""
 
     tenant: str
@@ -62,7 +62,7 @@ class Checkpoint:
         return sha256(self.line()).hexdigest()
 
 
-_FIELDS = tuple(Checkpoint.__dataclass_fields__)
+_FIELDS = Checkpoint.__struct_fields__
 _NUMBERS = ("from_seq", "to_seq", "v")
 
 

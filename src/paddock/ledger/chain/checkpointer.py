@@ -9,9 +9,10 @@ import os
 import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from paddock.core.action import Action
 from paddock.core.clock import Clock
@@ -40,8 +41,7 @@ _HASH_BATCH = 64  # leaves hashed before yielding the GIL; each takes a few micr
 _SEVERAL, _MAX_ERRORS_SHOWN = 2, 5
 
 
-@dataclass(slots=True)
-class Checkpointer:
+class Checkpointer(Struct):
     """Writes the checkpoints of all chains in a database to the files of one home.
 
     `failing` is the error of the last attempt, combined over all chains that failed. Calls go on meanwhile: the chain

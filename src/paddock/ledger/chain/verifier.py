@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast
+
+from msgspec import Struct, field
 
 from paddock.ledger.canonical_text import canonical_object
 from paddock.ledger.chain.anchors import Anchors
@@ -26,8 +27,7 @@ class ChainHead(NamedTuple):
     hash: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ChainFinding:
+class ChainFinding(Struct, frozen=True):
     """The result of a verification. `seq` and `id` are those of the first bad row, if the problem is a row."""
 
     tenant: str
@@ -70,8 +70,7 @@ class ChainError(Exception):
         self.id = row.id if row else None
 
 
-@dataclass(slots=True)
-class ChainVerifier:
+class ChainVerifier(Struct):
     """Verifies one chain row by row."""
 
     tenant: str

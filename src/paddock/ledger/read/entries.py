@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError
@@ -28,8 +29,7 @@ _TENANT_QUERIES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EntryFilter:
+class EntryFilter(Struct, frozen=True):
     """Which entries to list; fields left out do not filter.
 
     A `type` that ends in `.*` matches every type with that prefix. Entries that report another event (`stands_for`) are

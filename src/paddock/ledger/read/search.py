@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 
 import orjson
+from msgspec import Struct
 
 from paddock.core.events.calls import CallEnded
 from paddock.ledger.entry_hash import SealedEntry
@@ -22,8 +22,7 @@ _FEW_ROWS: Final = 1_000  # so many are read one by one in no time
 _ROWS_PER_LOOKUP: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class RowFilter:
+class RowFilter(Struct, frozen=True):
     """Which rows to find; fields left out do not filter. Times are ISO-8601 in UTC, `until` is exclusive."""
 
     kind: KindCondition | None = None
@@ -106,8 +105,7 @@ def _parse_listed(facts: str) -> dict[str, Any]:
     return cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
+class _Search(Struct, frozen=True):
     rows: ChainRows
     wanted: RowFilter
     columns: Sequence[_Column]

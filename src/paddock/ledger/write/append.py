@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.core.clock import Clock, Random
 from paddock.core.events.event import Event
@@ -35,8 +36,7 @@ def _tenant_of(draft: IdentifiedDraft) -> str:
     return draft[1].tenant
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionLedger:
+class TransactionLedger(Struct, frozen=True):
     """The `Publish` implementation for one unit of work; it writes to the ledger.
 
     `call` is the call that all events belong to, if there is one. `by` is the actor of events that do not name one.

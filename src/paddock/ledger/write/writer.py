@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import HostError, PaddockError
@@ -204,8 +205,7 @@ def _is_unstorable(error: Exception) -> bool:
     return isinstance(error, TypeError) or (isinstance(error, PaddockError) and error.error_code == "store.statement")
 
 
-@dataclass(frozen=True, slots=True)
-class TenantPublisher:
+class TenantPublisher(Struct, frozen=True):
     """The `Publish` implementation for one tenant."""
 
     writer: LedgerWriter

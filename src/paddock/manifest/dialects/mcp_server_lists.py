@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.manifest.names import slug
 from paddock.manifest.syntax.fields import Fields
@@ -17,8 +19,7 @@ LIST_KEYS: Final = {MCP_SERVERS: "mcpServers", VSCODE: "servers", ZED: "context_
 CLIENT_FORMS: Final = frozenset(LIST_KEYS)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerList:
+class ServerList(Struct, frozen=True):
     """A mapping of server names to servers, identified by the mapping that contains it."""
 
     holder: Fields

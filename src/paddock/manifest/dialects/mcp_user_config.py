@@ -6,9 +6,9 @@ collected separately.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.manifest.capability import Capability, InvalidCapability, parse_capability
@@ -22,12 +22,12 @@ _AUTH_SCHEME = re.compile(r"(?:(?:Bearer|Basic|Token|ApiKey|Api-Key)\s)?[\s:;,=/
 _URL = re.compile(r"(https?)://(\[[^\]/?#]*\]|[^/:?#]*)(?::([0-9]{1,5}))?(?=[/?#]|\Z)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ImportedServer:
     """One server of a settings file, with the configuration values that the file held."""
 
     manifest: Manifest
-    values: JsonObject = field(default_factory=dict[str, Any], repr=False)  # may hold keys
+    values: JsonObject = dataclasses.field(default_factory=dict[str, Any], repr=False)  # may hold keys
 
 
 class ConfigFieldBuilder:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
+
+from msgspec import Struct, field
 
 from paddock.core.errors import Invalid
 from paddock.core.schema.compile import check_schema, join_path
@@ -174,8 +175,7 @@ def _single_assignments(body: list[ast.stmt]) -> dict[str, ast.expr]:
     return {name: node for name, node in values.items() if name not in ambiguous}
 
 
-@dataclass(frozen=True, slots=True)
-class _LiteralReader:
+class _LiteralReader(Struct, frozen=True):
     """Evaluates expressions in which names may stand for literals. Each name is evaluated once."""
 
     where: str

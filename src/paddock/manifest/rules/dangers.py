@@ -7,8 +7,9 @@ whole plugin also depends on what it changes outside of the plugin's own folder,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated, TypedDict
+
+from msgspec import Struct
 
 from paddock.manifest.capability import (
     Capability,
@@ -32,8 +33,7 @@ class DangerJson(TypedDict):
     reason: Annotated[str, "Why it is dangerous."]
 
 
-@dataclass(frozen=True, slots=True)
-class Danger:
+class Danger(Struct, frozen=True):
     """A dangerous permission, and why it is one."""
 
     capability: Capability

@@ -6,7 +6,9 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.errors import Invalid
 from paddock.core.printable import printable
@@ -21,8 +23,7 @@ _SERVER_CLASSES = frozenset({"FastMCP", "MCPServer", "Server"})
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
-@dataclass(frozen=True, slots=True)
-class PythonFacts:
+class PythonFacts(Struct, frozen=True):
     """What a Python file says about itself.
 
     Attributes:

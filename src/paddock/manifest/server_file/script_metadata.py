@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
@@ -15,8 +16,7 @@ _CLOSE = "# ///"
 _MAX_REQUIREMENTS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptMetadata:
+class ScriptMetadata(Struct, frozen=True):
     """The metadata of a script.
 
     Attributes:

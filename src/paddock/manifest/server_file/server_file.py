@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 import re
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ _SHEBANG = re.compile(rb"#![^\n]{0,250}?(?:(?P<python>\bpython[\d.]*\b|\buv run\
 _EXECUTABLE_FORMATS = (b"#!", b"\x7fELF")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ServerFile:
     """A server file, as far as it is known without running it.
 
@@ -49,7 +49,7 @@ class ServerFile:
     """
 
     name: str
-    content: bytes = field(repr=False)
+    content: bytes = dataclasses.field(repr=False)
     language: Language
     python: PythonFacts | None = None
 

@@ -6,9 +6,12 @@ The values hold only dict, list, str, int, float, bool and None, are at most 64 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
@@ -23,8 +26,7 @@ ValuePath: TypeAlias = tuple[str | int, ...]
 LineNumbers: TypeAlias = Mapping[ValuePath, int]
 
 
-@dataclass(frozen=True, slots=True)
-class FileLimits:
+class FileLimits(Struct, frozen=True):
     """How large a file may be."""
 
     max_bytes: int = MAX_FILE_BYTES
@@ -41,13 +43,13 @@ def no_lines() -> LineNumbers:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ParsedDocument:
     """A parsed file: its values, and a function that finds the line of each path."""
 
     name: str
     value: Any
-    find_lines: Callable[[], LineNumbers] = field(default=no_lines, repr=False, compare=False)
+    find_lines: Callable[[], LineNumbers] = dataclasses.field(default=no_lines, repr=False, compare=False)
 
     @property
     def lines(self) -> LineNumbers:

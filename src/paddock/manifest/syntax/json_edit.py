@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.manifest.syntax.json_document import TOKEN
 
 _INDENTATION = re.compile(r"\n([ \t]+)\S")
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(Struct, frozen=True):
     key: str
     start: int  # of the key
     end: int  # past the value

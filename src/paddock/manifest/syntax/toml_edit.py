@@ -7,8 +7,9 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 # No alternative backtracks, so that every text is scanned in linear time.
 _TOKEN = re.compile(
@@ -25,8 +26,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 TablePath = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(Struct, frozen=True):
     """A table with a header of its own."""
 
     path: TablePath

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.core.errors import Invalid, OperatorError
 from paddock.manifest.syntax.yaml_document import parse_yaml
 from paddock.manifest.syntax.yaml_text import yaml_field, yaml_item, yaml_scalar
 
 
-@dataclass(frozen=True, slots=True)
-class EntryChange:
+class EntryChange(Struct, frozen=True):
     """A change of one entry.
 
     Attributes:

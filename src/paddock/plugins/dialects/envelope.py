@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, cast
+
+from msgspec.structs import asdict
 
 from paddock.core.call import CallContext, OutcomeStatus
 from paddock.core.errors import CallerError, Denied, PaddockError, PluginError, Problem, TimedOut

@@ -6,9 +6,10 @@ import json
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError
@@ -33,8 +34,7 @@ LAUNCHER_DIRECTORY = "programs"
 """The directory of the scripts that start a Python environment's programs."""
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltEnvironment:
+class BuiltEnvironment(Struct, frozen=True):
     """An environment in staging: its files, their digest, and the script of each program."""
 
     root: Path

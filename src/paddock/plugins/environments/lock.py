@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from msgspec import Struct
 
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
@@ -29,16 +31,14 @@ class Ecosystem(StrEnum):
         return "requirements.lock" if self is Ecosystem.PYTHON else "package-lock.json"
 
 
-@dataclass(frozen=True, slots=True)
-class PinnedPackage:
+class PinnedPackage(Struct, frozen=True):
     """One package at one version."""
 
     name: str
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class PinnedFile:
+class PinnedFile(Struct, frozen=True):
     """The file of one Python package, by its hash, and by its address if that is known. A lock that somebody else wrote
     may allow several files."""
 
@@ -53,7 +53,7 @@ class PinnedFile:
         return f"{self.package.name}=={self.package.version}{hashes}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Lock:
     """A validated lock. The first package is the requested one.
 
@@ -69,8 +69,8 @@ class Lock:
     ecosystem: Ecosystem
     text: str
     packages: tuple[PinnedPackage, ...]
-    urls: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
-    digest: str = field(init=False)
+    urls: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str], compare=False)
+    digest: str = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         digest_input = "\n".join((_DIGEST_DOMAIN, self.ecosystem, self.text))
@@ -121,7 +121,7 @@ def write_python_lock(files: Sequence[PinnedFile]) -> Lock:
         Invalid: a name, version or hash is malformed.
     """
     lock = read_python_lock("".join(f"{file.requirement}\n" for file in files))
-    return replace(lock, urls={file.package.name: file.url for file in files})
+    return dataclasses.replace(lock, urls={file.package.name: file.url for file in files})
 
 
 _PLAIN_URL = re.compile(r"(?:https|http|file)://[!-~]{1,2000}")

@@ -9,8 +9,10 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paddock.core.errors import OperatorError
 from paddock.core.ids import PluginName
@@ -34,8 +36,7 @@ _PYTHON_VERSION = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PackageMetadata:
+class PackageMetadata(Struct, frozen=True):
     """The sanitised metadata of a package."""
 
     package: str
@@ -46,8 +47,7 @@ class PackageMetadata:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class IndexOptions:
+class IndexOptions(Struct, frozen=True):
     """A person's options for a server without a manifest: one from a registry package, or in one file."""
 
     name: str | None = None  # the plugin's name

@@ -7,9 +7,10 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.cage.bounded_process import BoundedRun
 from paddock.core.errors import HostError, NotFound, OperatorError, PaddockError, PluginError, Unreachable
@@ -73,8 +74,7 @@ _CONNECT_TIMEOUT = Path(__file__).with_name("npm_connect_timeout.cjs")
 _VIEW_FIELDS = ("name", "version", "description", "license", "homepage", "engines", "deprecated")
 
 
-@dataclass(frozen=True, slots=True)
-class Npm:
+class Npm(Struct, frozen=True):
     """npm for one directory, which holds a `package.json` and later `node_modules`."""
 
     client: PackageClient

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.cage.bounded_process import BoundedRun, ProcessLimits, run_bounded
 from paddock.core.errors import Unreachable
@@ -52,8 +53,7 @@ def error_lines(result: BoundedRun, max_lines: int = 4) -> str:
     return "; ".join((errors or lines)[-max_lines:])
 
 
-@dataclass(frozen=True, slots=True)
-class PackageClient:
+class PackageClient(Struct, frozen=True):
     """Runs commands below one directory of ours. What they fetch is kept in a cache that no one else writes to."""
 
     workspace: Path

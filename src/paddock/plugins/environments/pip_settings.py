@@ -9,8 +9,9 @@ from __future__ import annotations
 import configparser
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.core.errors import OperatorError
 from paddock.core.printable import printable
@@ -20,8 +21,7 @@ _TRUE_VALUES = frozenset({"1", "true", "yes", "on"})
 _MAX_FILE_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class PipSettings:
+class PipSettings(Struct, frozen=True):
     """pip's options by their long names without dashes, each as text."""
 
     values: Mapping[str, str]

@@ -7,8 +7,9 @@ import platform
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.core.errors import Invalid, Problem
 from paddock.manifest.command import program_name_problem
@@ -18,8 +19,7 @@ VENV_PYTHON = "bin/python"
 """The interpreter of an environment: the only link in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(Struct, frozen=True):
     """A Python interpreter, by its resolved file."""
 
     path: Path

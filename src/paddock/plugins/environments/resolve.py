@@ -8,8 +8,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.cage.bounded_process import run_bounded
 from paddock.core.errors import HostError, OperatorError, PaddockError, Problem
@@ -27,8 +28,7 @@ from paddock.plugins.environments.uv import Uv, UvResolution
 from paddock.plugins.package.source import PackageSource, SourceKind
 
 
-@dataclass(frozen=True, slots=True)
-class PackageResolution:
+class PackageResolution(Struct, frozen=True):
     """A package as its registry has it, locked with all its dependencies."""
 
     facts: PackageMetadata

@@ -13,9 +13,10 @@ import os
 import platform
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError, Unavailable
@@ -30,8 +31,7 @@ from paddock.store.database import Transaction
 from paddock.store.filesystem import remove_tree
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """A complete environment."""
 
     ecosystem: Ecosystem
@@ -49,16 +49,14 @@ class Environment:
         return sorted(self.root.glob("lib/python3.*/site-packages"))
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentKey:
+class EnvironmentKey(Struct, frozen=True):
     """Identifies the environment that a version needs: ecosystem and lock digest."""
 
     ecosystem: Ecosystem
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentStore:
+class EnvironmentStore(Struct, frozen=True):
     """All environments below one directory. Callers that change something hold the plugin store's lock."""
 
     root: Path

@@ -7,9 +7,10 @@ import re
 import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.cage.bounded_process import BoundedRun
 from paddock.core.errors import HostError, OperatorError
@@ -31,16 +32,14 @@ _RETRY_SETTINGS: Mapping[str, str] = {"UV_HTTP_CONNECT_TIMEOUT": "5", "UV_HTTP_R
 _MAX_RESOLUTION_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class UvResolution:
+class UvResolution(Struct, frozen=True):
     """The packages that would be installed, each as one file, and those whose authors have withdrawn them."""
 
     files: tuple[PinnedFile, ...]
     yanked: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Uv:
+class Uv(Struct, frozen=True):
     """uv for the host's interpreter, with the settings that a person made for pip."""
 
     client: PackageClient

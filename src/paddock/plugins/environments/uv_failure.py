@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from enum import Enum, auto
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.errors import NotFound, OperatorError, PaddockError, PluginError, Unreachable
 from paddock.core.printable import printable
@@ -46,8 +48,7 @@ class UvFailureKind(Enum):
     UNKNOWN = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class UvFailure:
+class UvFailure(Struct, frozen=True):
     """One failure: of which package, and what uv says."""
 
     kind: UvFailureKind

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from paddock.config.local_file import PluginEntry
 from paddock.config.variables import SECRET_PREFIX, has_reference, substitute, unescape

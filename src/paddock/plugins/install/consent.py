@@ -7,8 +7,9 @@ what they agreed to. The commit reads the staged files, the trusted keys and the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.core.errors import Invalid, NeedsConsent
 from paddock.core.ids import Tenant
@@ -32,8 +33,7 @@ from paddock.plugins.trust.trusted_keys import describe_signer, describe_trust_l
 from paddock.store.database import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class InstallConsent:
+class InstallConsent(Struct, frozen=True):
     """What a person was shown of a package, and what they agreed to.
 
     Attributes:
@@ -51,8 +51,7 @@ class InstallConsent:
     dangers: frozenset[Capability] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentTerms:
+class ConsentTerms(Struct, frozen=True):
     """What an install needs consent to.
 
     Attributes:
@@ -104,8 +103,7 @@ def full_consent(package: ResolvedPackage) -> InstallConsent:
     return terms.accepted(terms.capabilities, less_trust=True)
 
 
-@dataclass(frozen=True, slots=True)
-class StagedContents:
+class StagedContents(Struct, frozen=True):
     """Digest and signature of a staged package, as its files are now."""
 
     digest: str

@@ -4,8 +4,9 @@ console each render it in their own way."""
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated, TypedDict
+
+from msgspec import Struct
 
 from paddock.core.printable import printable
 from paddock.manifest.capability import describe_capability
@@ -45,8 +46,7 @@ class ConsentScreenJson(TypedDict):
     question: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentScreen:
+class ConsentScreen(Struct, frozen=True):
     """A consent screen: facts about the plugin, what it will do, and the question; `dangers` are shown first."""
 
     heading: str

@@ -6,10 +6,13 @@ was consented to is what runs, and it runs without network access.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
@@ -31,8 +34,7 @@ if TYPE_CHECKING:
     from paddock.plugins.environments.metadata import IndexOptions
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPackage:
+class ServerPackage(Struct, frozen=True):
     """The registry package that a server becomes, with its options."""
 
     source: PackageSource
@@ -78,7 +80,7 @@ def _read_server(imported: ServerImport) -> ImportedServer:
     for name, reading in read_each_server(imported.file):
         if name == imported.name:
             server = reading.all()[0]
-            return replace(server, manifest=with_capabilities(server.manifest, imported.capabilities))
+            return dataclasses.replace(server, manifest=with_capabilities(server.manifest, imported.capabilities))
     raise NotFound(
         f"{printable(imported.file.name)} has no server {printable(imported.name)}", code="import.no_such_server"
     )
@@ -103,4 +105,4 @@ def _with_installed_grants(store: PluginStore, server: ImportedServer, imported:
     installed = manifest_of(row)
     manifest = with_capabilities(server.manifest, installed.capabilities)
     unchanged = replace(manifest, version=installed.version)
-    return replace(server, manifest=unchanged if to_yaml(unchanged) == to_yaml(installed) else manifest)
+    return dataclasses.replace(server, manifest=unchanged if to_yaml(unchanged) == to_yaml(installed) else manifest)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.errors import Conflict, Problem
 from paddock.manifest.model import Manifest
@@ -28,8 +30,7 @@ from paddock.plugins.store.store import PluginStore
 from paddock.store.database import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class IndexPackage:
+class IndexPackage(Struct, frozen=True):
     """The folder, and warnings for the person that are not in it."""
 
     folder: Path

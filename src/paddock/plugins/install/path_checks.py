@@ -14,8 +14,9 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, field
 
 from paddock.cage.linux import is_host_root
 from paddock.cage.plan.database_files import DATABASE_SUFFIXES
@@ -33,8 +34,7 @@ T = TypeVar("T")
 MAX_HUNG_PROBES = 32
 
 
-@dataclass(eq=False, slots=True)
-class _PathProbe(Generic[T]):
+class _PathProbe(Struct, Generic[T], eq=False):
     started_at: float
     done: threading.Event = field(default_factory=threading.Event)
     result: T | None = None
@@ -114,8 +114,7 @@ UNREADABLE_PATHS_TIMEOUT_S = 0.5  # for all probes together: a dead disk never a
 _ACL_ATTRIBUTE = "system.posix_acl_access"
 
 
-@dataclass(frozen=True, slots=True)
-class PathPermissions:
+class PathPermissions(Struct, frozen=True):
     """The mode and owners of a path."""
 
     mode: int
@@ -216,8 +215,7 @@ _MAX_PATHS_CHECKED = 20
 NamedPath = tuple[str, str]  # the location in the manifest, and the path
 
 
-@dataclass(frozen=True, slots=True)
-class UngrantedPath:
+class UngrantedPath(Struct, frozen=True):
     """A host path that a plugin's settings name and that no capability covers.
 
     Attributes:

@@ -5,9 +5,10 @@ The command line and the console both use it and render it in their own way, so 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, Problem
@@ -59,8 +60,7 @@ class PlanAction(StrEnum):
     UPGRADE = "upgraded"
 
 
-@dataclass(frozen=True, slots=True)
-class InstallPlan:
+class InstallPlan(Struct, frozen=True):
     """A change that waits for a person's consent.
 
     Attributes:

@@ -11,8 +11,9 @@ import re
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from paddock.core.errors import OperatorError
 from paddock.manifest.capability import Capability, merge_capabilities

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.action import Action
 from paddock.core.errors import OperatorError
@@ -169,8 +171,7 @@ def _check_public_value(variable: str, value: str) -> str:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class ServerImport:
+class ServerImport(Struct, frozen=True):
     """An MCP server in another program's settings.
 
     Attributes:
@@ -184,8 +185,7 @@ class ServerImport:
     capabilities: tuple[Capability, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class InstallRequest:
+class InstallRequest(Struct, frozen=True):
     """A request to install or upgrade a package.
 
     Attributes:
@@ -211,8 +211,7 @@ class InstallRequest:
     as_installed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedRequest:
+class ResolvedRequest(Struct, frozen=True):
     """A request resolved against what is installed."""
 
     source: PackageSource

@@ -11,10 +11,12 @@ import json
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from paddock.core.errors import NeedsConsent, PaddockError
 from paddock.plugins.environments.lock import Ecosystem
@@ -32,8 +34,7 @@ class InstallStopped(Exception):
     """The install was stopped before a person consented."""
 
 
-@dataclass(slots=True)
-class CachedResolution:
+class CachedResolution(Struct):
     """The resolution of one package, found now or by the previous command."""
 
     resolution: PackageResolution | None = None

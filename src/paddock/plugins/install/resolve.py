@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, OperatorError, PluginError, Problem
@@ -62,7 +65,7 @@ if TYPE_CHECKING:
     from paddock.plugins.install.server_trial import ServerTrial
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ResolvedPackage:
     """A package that is ready to be installed, with everything a person should know before consenting."""
 
@@ -77,7 +80,7 @@ class ResolvedPackage:
     file_changes: TreeDiff | None = None  # against the installed version
     installed_signer: SignerInfo | None = None  # of the installed version
     # configuration values that came with it
-    values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    values: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any], repr=False)
     lock: Lock | None = None  # its dependencies
     installed_lock: Lock | None = None  # of the installed version
     scan_findings: tuple[ScanFinding, ...] = ()  # suspicious texts that the installed version did not have
@@ -268,8 +271,7 @@ def _new_findings(store: PluginStore, facts: _InstalledFacts, scan: PluginScan) 
     return tuple(finding for finding in findings if finding not in old_findings)
 
 
-@dataclass(frozen=True, slots=True)
-class _InstalledFacts:
+class _InstalledFacts(Struct, frozen=True):
     """The stored rows about the plugin that a package would become."""
 
     row: VersionRow | None

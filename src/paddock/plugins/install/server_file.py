@@ -7,14 +7,17 @@ resolved  its manifest asks for what the trial showed that it needs, and a perso
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import re
 import stat
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.errors import HostError, Invalid, NotFound, OperatorError, PluginError, Problem
 from paddock.core.ids import Digest, PluginName
@@ -53,8 +56,7 @@ _SDK_MODULE = "paddock_sdk"
 _MISSING_MODULE = re.compile(r"Python module|Node module|Cannot find package|No module named")
 
 
-@dataclass(frozen=True, slots=True)
-class ServerDraft:
+class ServerDraft(Struct, frozen=True):
     """A server file as the package that it becomes, before it was tried.
 
     Attributes:
@@ -148,7 +150,7 @@ def resolve_server_file(
         # A need that is not ticked may be granted all the same, in an earlier version or by an option.
         known = [one for one in trial.proposals if one.selected or not _is_covered(one.capability, manifest)]
         trial = replace(trial, proposals=tuple(known))
-        yield replace(resolved, trial=trial, built=draft.built, server_file=draft.file)
+        yield dataclasses.replace(resolved, trial=trial, built=draft.built, server_file=draft.file)
 
 
 def _is_covered(capability: Capability, manifest: Manifest) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
 
 from paddock.cage.learn.proposal import GrantProposal, Obstacle
 from paddock.core.errors import PaddockError
@@ -26,8 +27,7 @@ _MAX_SUMMARY_CHARS = 120
 _COUNTED_KINDS = ((PROMPT, "prompt"), (RESOURCE, "resource"), (TEMPLATE, "resource template"))
 
 
-@dataclass(frozen=True, slots=True)
-class TrialSubject:
+class TrialSubject(Struct, frozen=True):
     """A server to try.
 
     Attributes:
@@ -45,8 +45,7 @@ class TrialSubject:
     environment: Environment | None
 
 
-@dataclass(frozen=True, slots=True)
-class ServerTrial:
+class ServerTrial(Struct, frozen=True):
     """What came of trying a server in a learning cage.
 
     Attributes:

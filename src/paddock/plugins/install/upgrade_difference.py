@@ -10,10 +10,11 @@ import difflib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
+
+from msgspec import Struct
 
 from paddock.core.printable import printable
 from paddock.manifest.effects import EFFECT_TEXT
@@ -65,8 +66,7 @@ class UpgradeDifferenceJson(TypedDict):
     more_files: Annotated[int, "How many changed files are not listed."]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolChange:
+class ToolChange(Struct, frozen=True):
     """A tool that an upgrade adds, removes or changes."""
 
     name: str
@@ -75,8 +75,7 @@ class ToolChange:
     lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(Struct, frozen=True):
     """A file that an upgrade adds, removes or changes; sizes in bytes."""
 
     path: str
@@ -86,8 +85,7 @@ class FileChange:
     lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeDifference:
+class UpgradeDifference(Struct, frozen=True):
     """What an upgrade changes beside the permissions; `more_` counts what is not listed."""
 
     tools: tuple[ToolChange, ...] = ()
@@ -119,8 +117,7 @@ class UpgradeDifference:
 NO_DIFFERENCE = UpgradeDifference()
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedVersion:
+class ComparedVersion(Struct, frozen=True):
     """One of the two versions: its manifest and files, and how a schema that names a file is read."""
 
     manifest: Manifest

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, TypedDict
+
+from msgspec import Struct
 
 from paddock.core.action import ActionJson
 from paddock.core.errors import MistakeJson, Problem
@@ -101,8 +102,7 @@ class PluginDetailsJson(PluginFactsJson):
     instructions: Annotated[str, "The accepted instructions of its server for models."]
 
 
-@dataclass(frozen=True, slots=True)
-class PluginDetails:
+class PluginDetails(Struct, frozen=True):
     """The details of one plugin, for a person to read."""
 
     facts: PluginFactsJson
@@ -141,8 +141,7 @@ class PluginDetails:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _DetailRows:
+class _DetailRows(Struct, frozen=True):
     plugin: PluginRow
     current: VersionRow
     versions: list[VersionRow]

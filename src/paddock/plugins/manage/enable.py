@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.cage.plan.host_filesystem import DiskFilesystem
 from paddock.cage.plan.programs import PROGRAM_PATH, find_program
@@ -51,8 +53,7 @@ if TYPE_CHECKING:
     from paddock.plugins.environments.store import Environment
 
 
-@dataclass(frozen=True, slots=True)
-class GrantState:
+class GrantState(Struct, frozen=True):
     """A plugin's version in use, and this tenant's grant for it."""
 
     row: VersionRow

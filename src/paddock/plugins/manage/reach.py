@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import Capability
@@ -15,8 +16,7 @@ from paddock.plugins.trust.signing_keys import KeyId
 from paddock.plugins.trust.trusted_keys import is_signed_by, trusted_key_ids
 
 
-@dataclass(frozen=True, slots=True)
-class PluginReach:
+class PluginReach(Struct, frozen=True):
     """What one plugin may reach.
 
     Attributes:

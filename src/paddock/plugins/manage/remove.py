@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from paddock.capabilities.services.keyvalue_rows import delete_all_values
 from paddock.config.local_file import read_entries, record_installed, remove_entry

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from paddock.manifest.capability import Capability, missing_capabilities
 from paddock.manifest.permissions import requested_capabilities
@@ -15,8 +16,7 @@ from paddock.plugins.trust.trusted_keys import SignerInfo, describe_signer, list
 from paddock.store.database import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class VersionSummary:
+class VersionSummary(Struct, frozen=True):
     """One installed version.
 
     Attributes:
@@ -40,8 +40,7 @@ class VersionSummary:
     less: tuple[Capability, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class VersionHistory:
+class VersionHistory(Struct, frozen=True):
     """All installed versions, highest first.
 
     Attributes:

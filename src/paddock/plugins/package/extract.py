@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError, Invalid, Problem
@@ -22,8 +23,7 @@ from paddock.plugins.package.rules import SIGNATURE_FILE, PackageLimits, Package
 from paddock.plugins.package.tree import PackageTree, TreeFile
 
 
-@dataclass(frozen=True, slots=True)
-class PackageEntry:
+class PackageEntry(Struct, frozen=True):
     """A file to extract. `chunks` reads it; called at most once, and before the next entry is requested."""
 
     path: str
@@ -31,8 +31,7 @@ class PackageEntry:
     chunks: Callable[[], Iterator[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class InstallProgress:
+class InstallProgress(Struct, frozen=True):
     """The progress of staging. A callback that raises stops the work, and everything made so far is removed."""
 
     step: str

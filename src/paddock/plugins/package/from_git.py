@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from paddock.cage.bounded_process import ProcessLimits, run_bounded
 from paddock.core.errors import HostError, Invalid, OperatorError, Problem, Unreachable
@@ -230,8 +231,7 @@ class GitRepository:
         return run.output
 
 
-@dataclass(frozen=True, slots=True)
-class _GitBlob:
+class _GitBlob(Struct, frozen=True):
     path: str
     executable: bool
     object_id: str

@@ -13,9 +13,10 @@ import stat
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from paddock.core.errors import Invalid, OperatorError, Problem
 from paddock.core.printable import printable
@@ -36,8 +37,7 @@ _STORED, _DEFLATED = 0, 8
 _UNICODE_PATH_FIELD = 0x7075
 
 
-@dataclass(frozen=True, slots=True)
-class ZipMember:
+class ZipMember(Struct, frozen=True):
     """One entry of the central directory."""
 
     name: str

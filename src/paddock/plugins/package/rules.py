@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
@@ -23,8 +24,7 @@ _NPM_LEFTOVERS = re.compile(r"(?:\A|/)node_modules/(?:\.bin|\.cache|\.package-lo
 _EXCLUDED_NAMES = frozenset({".git", ".venv", ".env", "__pycache__", "__MACOSX", ".DS_Store"})
 
 
-@dataclass(frozen=True, slots=True)
-class PackageLimits:
+class PackageLimits(Struct, frozen=True):
     """Limits of a package. The ratio counts only archive members larger than `ratio_exempt` bytes: a short file of
     repeated text packs better than 100 to 1 and does no harm."""
 
@@ -94,8 +94,7 @@ def _casefold_path(path: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
-@dataclass(slots=True)
-class PackageValidator:
+class PackageValidator(Struct):
     """Collects the names and sizes of one package, and every problem among them."""
 
     limits: PackageLimits = DEFAULT_LIMITS

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.errors import HostError, NotFound, OperatorError
 from paddock.core.printable import printable
@@ -50,8 +52,7 @@ class SourceKind(StrEnum):
         return self in (SourceKind.PYPI, SourceKind.NPM)
 
 
-@dataclass(frozen=True, slots=True)
-class PackageSource:
+class PackageSource(Struct, frozen=True):
     """A package source.
 
     `location` is an absolute path, for git a URL, for a registry the name of a package. `ref` is git's, or the version
@@ -101,8 +102,7 @@ class PackageSource:
         return f"{self.kind} {printable(self.location)}"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRecord:
+class SourceRecord(Struct, frozen=True):
     """A fetched source, with the commit that a git ref meant at that time."""
 
     source: PackageSource

@@ -12,8 +12,9 @@ import secrets
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from paddock.cage.bounded_process import ProcessLimits
 from paddock.core.action import Action
@@ -27,8 +28,7 @@ from paddock.plugins.package.source import PackageSource, SourceKind, SourceReco
 from paddock.plugins.package.tree import PackageTree
 
 
-@dataclass(frozen=True, slots=True)
-class StagedPackage:
+class StagedPackage(Struct, frozen=True):
     """A checked package on disk. `root` may be renamed away; the rest is removed when the block ends."""
 
     root: Path

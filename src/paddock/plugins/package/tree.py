@@ -6,13 +6,15 @@ no empty directories. The detached signature `paddock.sig` at the root is left o
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from paddock.core.errors import HostError
 from paddock.plugins.package.rules import SIGNATURE_FILE, PackageValidator
@@ -21,8 +23,7 @@ _DIGEST_DOMAIN = b"paddock-tree-v1\n"
 _CHUNK_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class TreeFile:
+class TreeFile(Struct, frozen=True):
     """One file of a package: its path, whether it is executable, and its content (size and hex SHA-256)."""
 
     path: str
@@ -37,12 +38,12 @@ class TreeFile:
         return f"{kind} {self.size} {self.sha256} {len(path)}:".encode() + path + b"\n"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class PackageTree:
     """The files of a package, sorted by path, with the digest of the whole."""
 
     files: tuple[TreeFile, ...]
-    digest: str = field(init=False)
+    digest: str = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         # Code point order is the order of the UTF-8 bytes.
@@ -82,8 +83,7 @@ def _file_from_row(row: object) -> TreeFile:
     raise HostError("the stored file list of a plugin is damaged", code="store.damaged")
 
 
-@dataclass(frozen=True, slots=True)
-class TreeDiff:
+class TreeDiff(Struct, frozen=True):
     """Which files of a tree differ."""
 
     changed: tuple[str, ...] = ()
@@ -94,8 +94,7 @@ class TreeDiff:
         return bool(self.changed or self.missing or self.added)
 
 
-@dataclass(frozen=True, slots=True)
-class TreeVerification:
+class TreeVerification(Struct, frozen=True):
     """Whether a tree on disk still has the expected digest.
 
     `by_fingerprint` says that only stats were compared. `actual` is the tree found, if the files were read and were all

@@ -3,8 +3,9 @@ import than a listing takes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.plugins.package.tree import verify_tree
@@ -30,8 +31,7 @@ class InstalledState(StrEnum):
     MISSING = "version missing"  # the pinned version was removed
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledPlugin:
+class InstalledPlugin(Struct, frozen=True):
     """One line of `plugin list`."""
 
     plugin: PluginRow

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound, OperatorError, PluginError
@@ -37,8 +38,7 @@ from paddock.store.database import Transaction
 BUILT_IN_ALIASES = {"Email.ApplyDraft": "Apply.EmailDraft", "Gmail.SendEmail": "Gmail.Send"}
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedVersion:
+class ResolvedVersion(Struct, frozen=True):
     """An installed version: its manifest and the directory of its files. Verify the files before using them."""
 
     manifest: Manifest

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.core.ids import PluginName, Tenant
 from paddock.core.semver import Version
@@ -18,8 +20,7 @@ UPGRADE_FIRST_HINT = "if the plugin itself has to change, upgrade it to a new ve
 """For a plugin that was given up: its installed copy runs, so a fix in the source folder alone changes nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginRow:
+class PluginRow(Struct, frozen=True):
     """An installed plugin, regardless of its versions."""
 
     name: PluginName
@@ -35,7 +36,7 @@ class PluginRow:
         return self.pinned_version or self.default_version
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class VersionRow:
     """One installed version. The file list is fetched separately: most queries do not need it."""
 
@@ -65,8 +66,7 @@ class VersionRow:
         return json.loads(self.signature_text) if self.signature_text else None
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """The capabilities that a tenant granted a plugin, and whether it is enabled there."""
 
     tenant: Tenant

@@ -11,9 +11,11 @@ import fcntl
 import os
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.config.directories import Directories
 from paddock.config.settings import Settings
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
     from paddock.store.audited_transaction import AuditedTransaction
 
 
-@dataclass(frozen=True, slots=True)
-class PluginStore:
+class PluginStore(Struct, frozen=True):
     """Database, blobs, directories and settings that every plugin operation needs."""
 
     database: DirectDatabase
@@ -194,8 +195,7 @@ class PluginStore:
                 self.blobs.delete(blob)
 
 
-@dataclass(frozen=True, slots=True)
-class _TransactionPublisher:
+class _TransactionPublisher(Struct, frozen=True):
     """Publishes events to the ledger of one tenant, within the transaction that makes the changes."""
 
     store: PluginStore

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound, PluginError
@@ -38,8 +39,7 @@ class DefinitionReviewJson(DefinitionJson):
     hints: list[HintJson]
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionReview:
+class DefinitionReview(Struct, frozen=True):
     """A definition with its line-by-line difference from the accepted one; empty if nothing is quarantined."""
 
     row: DefinitionRow

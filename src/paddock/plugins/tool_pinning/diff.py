@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.plugins.tool_pinning.normalize import MAX_DEFINITIONS, RESOURCE, DefinitionStatus, NormalizedDefinition
 
 MAX_AUTO_ACCEPTED_CHARS = 16_384  # size of a new resource that is accepted as listed
 
 
-@dataclass(frozen=True, slots=True)
-class PinnedDefinition:
+class PinnedDefinition(Struct, frozen=True):
     """The pinned state of one definition."""
 
     kind: str
@@ -22,8 +22,7 @@ class PinnedDefinition:
     waiting_hash: str | None = None  # of the quarantined definition that the server lists instead
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionDiff:
+class DefinitionDiff(Struct, frozen=True):
     """The result of comparing one definition."""
 
     standing: DefinitionStatus
@@ -55,8 +54,7 @@ class DefinitionDiff:
         return accepted and self.listed.hash != self.pinned.hash  # pyright: ignore[reportOptionalMemberAccess]
 
 
-@dataclass(frozen=True, slots=True)
-class ListingDiff:
+class ListingDiff(Struct, frozen=True):
     """How a listing differs from the pinned definitions. `first` says that the server was never listed, so it is
     trusted as it is."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
+
+from msgspec import Struct
 
 from paddock.manifest.model import Manifest, Prompt, Resource
 from paddock.plugins.dialects.envelope import is_mcp_server
@@ -45,8 +46,7 @@ class PromptsJson(TypedDict):
     withheld: list[WithheldDefinitionJson]
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentListing:
+class DocumentListing(Struct, frozen=True):
     """One plugin's resources or prompts. `known` is False for a server that never ran, whose documents are unknown."""
 
     name: str

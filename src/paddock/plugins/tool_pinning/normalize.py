@@ -6,9 +6,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.canonical import canonical_bytes, sha256_of
 from paddock.core.errors import CallerError
@@ -39,8 +41,7 @@ class DefinitionStatus(StrEnum):
     GONE = "gone"  # accepted, and not listed any more
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """A tool, prompt, resource or instruction text that a server declares for people and models to read.
 
     It is kept as received: a person accepts exactly this value.
@@ -51,8 +52,7 @@ class Definition:
     raw: Any
 
 
-@dataclass(frozen=True, slots=True)
-class UnusableReason:
+class UnusableReason(Struct, frozen=True):
     """Why a definition cannot be used, and what would fix it."""
 
     reason: str
@@ -63,8 +63,7 @@ class UnusableReason:
 ToolCheck: TypeAlias = Callable[[Any], UnusableReason | None]
 
 
-@dataclass(frozen=True, slots=True)
-class NormalizedDefinition:
+class NormalizedDefinition(Struct, frozen=True):
     """A listed definition in canonical form."""
 
     kind: str

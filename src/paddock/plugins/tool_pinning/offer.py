@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.action import Action
 from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
@@ -19,8 +21,7 @@ from paddock.plugins.tool_pinning.tool_trust import NO_TRUST, ToolTrust, apply_t
 ToolReader: TypeAlias = Callable[[Any], CallableSpec | UnusableReason]
 
 
-@dataclass(frozen=True, slots=True)
-class WithheldDefinition:
+class WithheldDefinition(Struct, frozen=True):
     """A listed tool or other definition that may not be used."""
 
     standing: DefinitionStatus
@@ -56,8 +57,7 @@ class WithheldDefinition:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedTools:
+class OfferedTools(Struct, frozen=True):
     """The tools of a server: those that may be called, and those that are withheld."""
 
     callables: tuple[CallableSpec, ...]

@@ -8,9 +8,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, NotRequired, TypedDict, cast
+
+from msgspec import Struct
 
 from paddock.core.printable import printable
 from paddock.core.schema.problem_text import json_type
@@ -100,8 +101,7 @@ class CallableParameterJson(TypedDict):
     enum: NotRequired[list[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class CallableParameter:
+class CallableParameter(Struct, frozen=True):
     """One parameter of a callable. `choices` are its allowed values, if the schema lists them."""
 
     name: str

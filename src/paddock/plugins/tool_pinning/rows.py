@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, TypedDict
+
+from msgspec import Struct
 
 from paddock.core.ids import PluginName, Tenant
 from paddock.core.schema_annotations import DateTime
@@ -31,8 +32,7 @@ class DefinitionJson(TypedDict):
     accepted_at: DateTime | None
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionRow:
+class DefinitionRow(Struct, frozen=True):
     """One definition of one plugin. Its texts, canonical JSON, are fetched separately: most queries do not
     need them."""
 
@@ -65,8 +65,7 @@ class DefinitionRow:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class LastListing:
+class LastListing(Struct, frozen=True):
     """When a server last said what it offers, and as which files; `tried` is for one that said so in a trial alone."""
 
     digest: str
@@ -74,8 +73,7 @@ class LastListing:
     tried: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionTexts:
+class DefinitionTexts(Struct, frozen=True):
     """The accepted text of a definition and the quarantined one; empty if there is none."""
 
     accepted: str

@@ -6,9 +6,11 @@ A row counts for the files and the definition that the person saw. It ends by no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paddock.core.ids import PluginName, Tenant
 from paddock.manifest.effects import Claim, Effect, claim_of
@@ -25,8 +27,7 @@ class TrustedWord(StrEnum):
     ERRORS = "errors"  # an error that it answers means that nothing was done
 
 
-@dataclass(frozen=True, slots=True)
-class ToolTrustRow:
+class ToolTrustRow(Struct, frozen=True):
     """One tool of which one thing is believed."""
 
     tool: str
@@ -41,8 +42,7 @@ class ToolTrustRow:
         return self.word is TrustedWord.READS and self.digest == digest
 
 
-@dataclass(frozen=True, slots=True)
-class ToolTrust:
+class ToolTrust(Struct, frozen=True):
     """What is believed of the tools of one version: by tool, who said so."""
 
     reads: Mapping[str, str] = field(default_factory=dict[str, str])

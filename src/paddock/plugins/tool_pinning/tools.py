@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import NotFound, Problem
@@ -114,8 +115,7 @@ class ToolsJson(TypedDict):
     hints: Annotated[list[HintJson], "Suspicious text outside of tools."]
 
 
-@dataclass(frozen=True, slots=True)
-class UsableTool:
+class UsableTool(Struct, frozen=True):
     """A tool that may be called, as its package or its server defines it."""
 
     spec: CallableSpec
@@ -123,8 +123,7 @@ class UsableTool:
     marked_read_only: bool  # whether nothing but its own word says that it only reads
 
 
-@dataclass(frozen=True, slots=True)
-class PluginTools:
+class PluginTools(Struct, frozen=True):
     """The recorded callables of one plugin. `known` is False for a server that never ran and was never tried.
 
     Values are computed on demand: a server may list a great deal, and the store must not wait for that.

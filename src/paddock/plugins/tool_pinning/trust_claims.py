@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound, OperatorError
@@ -30,8 +31,7 @@ from paddock.store.database import Transaction
 UNRECORDED_PRINCIPAL = "host"
 
 
-@dataclass(frozen=True, slots=True)
-class TrustChange:
+class TrustChange(Struct, frozen=True):
     """The tools of which something is believed from now on, or no longer."""
 
     name: PluginName

@@ -12,10 +12,11 @@ import os
 import secrets
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from paddock.core.errors import OperatorError
 from paddock.core.printable import printable
@@ -29,16 +30,14 @@ _SIGNED_PREFIX = b"paddock-signature-v1\n"
 TRUST_TIERS: tuple[TrustTier, ...] = ("personal", "community", "verified")
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedKey:
+class TrustedKey(Struct, frozen=True):
     """A key that the operator trusts, and their name for its owner."""
 
     public_key: PublicKey
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Struct, frozen=True):
     """The content of a well-formed `paddock.sig`; not verified yet."""
 
     public_key: PublicKey
@@ -46,8 +45,7 @@ class Signature:
     signature: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class MalformedSignature:
+class MalformedSignature(Struct, frozen=True):
     """A `paddock.sig` that cannot be parsed."""
 
     reason: str
@@ -62,8 +60,7 @@ class SignatureState(StrEnum):
     MODIFIED = "modified"
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureVerdict:
+class SignatureVerdict(Struct, frozen=True):
     """The state with its reason; the key if the signature is valid, and its name if trusted."""
 
     state: SignatureState

@@ -7,9 +7,10 @@ import binascii
 import hashlib
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NewType
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import NotFound, OperatorError
@@ -26,8 +27,7 @@ _PRIVATE_KEY_MARKER = "PRIVATE KEY-----"
 _MAX_KEY_FILE_BYTES = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class PublicKey:
+class PublicKey(Struct, frozen=True):
     """An Ed25519 public key, 32 bytes."""
 
     raw: bytes

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict, NotFound
@@ -23,8 +24,7 @@ from paddock.plugins.trust.signing_keys import KeyId, key_id, read_public_key
 from paddock.store.database import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedKeyRow:
+class TrustedKeyRow(Struct, frozen=True):
     """A trusted key as stored and listed."""
 
     key_id: KeyId

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
+
+from msgspec import Struct, field
 
 from paddock import __version__
 
@@ -27,8 +28,7 @@ CLIENT_CAPABILITIES: Final[Mapping[str, Any]] = {"elicitation": {"form": {}, "ur
 _LOG_LEVEL: Final = "info"
 
 
-@dataclass(frozen=True, slots=True)
-class NegotiatedServer:
+class NegotiatedServer(Struct, frozen=True):
     """What a server said in the handshake or in discovery."""
 
     revision: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.rpc.message import MAX_FRAME_BYTES
 
@@ -16,8 +17,7 @@ class SseEventTooLarge(Exception):
     """An event has more bytes than it may."""
 
 
-@dataclass(frozen=True, slots=True)
-class SseEvent:
+class SseEvent(Struct, frozen=True):
     """One event."""
 
     kind: str

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct
 from starlette.types import Scope
 
 from paddock.config.oidc_settings import OidcSettings
@@ -42,8 +42,7 @@ class InsufficientScope(Denied):
     code = "auth.insufficient_scope"
 
 
-@dataclass(frozen=True, slots=True)
-class _VerifiedToken:
+class _VerifiedToken(Struct, frozen=True):
     """The contents of a verified token."""
 
     valid_until: float  # seconds since the epoch

@@ -11,13 +11,13 @@ import logging
 import ssl
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Generic, TypeVar, cast
 from urllib.parse import quote_plus, urlencode
 
 import anyio
 import orjson
+from msgspec import Struct
 
 from paddock.config.oidc_settings import check_issuer
 from paddock.core.clock import Clock
@@ -52,8 +52,7 @@ T = TypeVar("T")
 log = logging.getLogger("paddock.oidc")
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderMetadata:
+class ProviderMetadata(Struct, frozen=True):
     """The fields we use of a provider's discovery document."""
 
     authorization_endpoint: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 
+from msgspec import Struct
 from starlette.types import Scope
 
 from paddock.config.oidc_settings import OidcSettings
@@ -21,8 +21,7 @@ from paddock.web.routing.route import ApiRoute
 from paddock.web.security.authenticate import INSUFFICIENT_SCOPE, Caller, TokenAuthenticator
 
 
-@dataclass(frozen=True, slots=True)
-class OidcParts:
+class OidcParts(Struct, frozen=True):
     """Routes, authenticators and challenge parameters for the configured provider."""
 
     endpoints: tuple[ApiRoute, ...]

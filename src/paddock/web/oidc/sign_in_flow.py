@@ -10,11 +10,12 @@ import hashlib
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
-from dataclasses import asdict, dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from paddock.core.clock import Random
 from paddock.core.secret import Secret
@@ -27,8 +28,7 @@ _NONCE_BYTES = 12
 _ASSOCIATED_DATA = b"paddock sign-in"
 
 
-@dataclass(frozen=True, slots=True)
-class SignInFlow:
+class SignInFlow(Struct, frozen=True):
     """The values that must match when the provider redirects back."""
 
     state: str

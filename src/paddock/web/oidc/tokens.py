@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
@@ -38,8 +39,7 @@ class UnknownSigningKey(InvalidToken):
     """The token names a key that the provider has not published so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenHeader:
+class TokenHeader(Struct, frozen=True):
     """The header of a token; not trustworthy before the signature was verified."""
 
     algorithm: str
@@ -47,8 +47,7 @@ class TokenHeader:
     token_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class JsonWebKeySet:
+class JsonWebKeySet(Struct, frozen=True):
     """The public keys of a provider (JWKS)."""
 
     keys: tuple[Mapping[str, Any], ...]

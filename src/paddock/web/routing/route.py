@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from types import UnionType
 from typing import (
@@ -21,6 +21,7 @@ from typing import (
 )
 
 import orjson
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -107,8 +108,7 @@ class ExtraResponse(NamedTuple):
     body_type: Any = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestBody(Generic[_Body]):
+class RequestBody(Struct, Generic[_Body], frozen=True):
     """The JSON object that a route takes: a TypedDict, or any object. Its handler calls `validated_body`."""
 
     body_type: type[_Body]
@@ -123,7 +123,7 @@ class EmptyBody(TypedDict):
 EMPTY_BODY = RequestBody(EmptyBody, {})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ApiRoute:
     """One route of the API, with everything that the OpenAPI document needs."""
 
@@ -132,9 +132,11 @@ class ApiRoute:
     handler: Handler
     summary: str
     response_description: str
-    query: Mapping[str, str | ParameterSpec] = field(default_factory=dict[str, "str | ParameterSpec"])
+    query: Mapping[str, str | ParameterSpec] = dataclasses.field(default_factory=dict[str, "str | ParameterSpec"])
     allow_unknown_query: bool = False  # whether unknown parameters are ignored
-    headers: Mapping[str, ParameterSpec] = field(default_factory=dict[str, ParameterSpec])  # those the handler reads
+    headers: Mapping[str, ParameterSpec] = dataclasses.field(
+        default_factory=dict[str, ParameterSpec]
+    )  # those the handler reads
     request_body: RequestBody[Any] | None = None  # validated before the handler runs
     status: int = 200
     media_type: str = JSON  # empty if the response has no body
@@ -145,8 +147,8 @@ class ApiRoute:
     allow_impersonation: bool = False  # see `request_context.py`
     access: Access = MEMBER
     needs_person: bool = False  # whether the handler refuses API keys; the first error says so already
-    request_schema: Schema | None = field(init=False, repr=False, compare=False)
-    validator: RequestValidator = field(init=False, repr=False, compare=False)
+    request_schema: Schema | None = dataclasses.field(init=False, repr=False, compare=False)
+    validator: RequestValidator = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         body = self.request_body

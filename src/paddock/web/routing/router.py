@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from msgspec import Struct, field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,8 +34,7 @@ class Route(Protocol):
     async def __call__(self, request: Request, /) -> Response: ...
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(Struct):
     """A node of the routing trie: literal children, a parameter child, and a catch-all."""
 
     routes_by_method: dict[str, Route] = field(default_factory=dict[str, Route])  # routes that end here

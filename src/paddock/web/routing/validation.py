@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from paddock.core.errors import Invalid, Problem
@@ -27,8 +28,7 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 _MAX_PROBLEMS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterSpec:
+class ParameterSpec(Struct, frozen=True):
     """A query parameter or header: description and schema."""
 
     description: str

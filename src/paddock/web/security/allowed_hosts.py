@@ -7,8 +7,9 @@ the credentials that a browser sends by itself (CSRF).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from paddock.config.web_settings import HttpSettings
 
@@ -17,8 +18,7 @@ _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 TRUSTED_FETCH_SITES = frozenset({"same-origin", "none"})  # our own page, or an address that a person typed
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedHosts:
+class AllowedHosts(Struct, frozen=True):
     """Our host names, and foreign origins whose pages may call us with a key.
 
     Attributes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, Protocol, TypeAlias
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.types import Scope
 
@@ -32,16 +32,14 @@ ChallengeParameters: TypeAlias = Callable[[Scope, PaddockError], Mapping[str, st
 INSUFFICIENT_SCOPE: Final = "insufficient_scope"
 
 
-@dataclass(frozen=True, slots=True)
-class PeerCredentials:
+class PeerCredentials(Struct, frozen=True):
     """The process at the other end of a Unix socket, as the kernel reports it."""
 
     pid: int
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """An authenticated caller.
 
     Attributes:

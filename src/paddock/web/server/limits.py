@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
 
+from msgspec import Struct
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
@@ -25,8 +25,7 @@ _TCP_USER_TIMEOUT_MS = 60_000  # without an acknowledgement from the peer
 _LINGER_S = 2.0  # time for a rejected client to read the error
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(Struct, frozen=True):
     """Limits of TCP connections.
 
     Attributes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class ClientFile:
+
+class ClientFile(Struct, frozen=True):
     """A file in which a client may list servers for all its projects."""
 
     client: str  # as `--client` takes it

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from paddock.cli.commands.mcp_import.replacement_log import BACKUP_SUFFIX, ReplacementLog, read_settings_text
 from paddock.cli.output.consent_prompt import confirm
@@ -32,8 +33,7 @@ WILDCARD_ADDRESSES = ("0.0.0.0", "[::]")  # noqa: S104 - a daemon may listen on 
 TOKEN_PLACEHOLDER = "KEY"  # noqa: S105 - a placeholder for the person's own key
 
 
-@dataclass(frozen=True, slots=True)
-class McpClientSettings:
+class McpClientSettings(Struct, frozen=True):
     """A client's settings file as it was read."""
 
     path: Path

@@ -6,9 +6,11 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.cli.commands.mcp_import.client_files import ClientFile, client_files
 from paddock.cli.commands.mcp_import.client_settings import McpClientSettings, read_client_settings
@@ -28,8 +30,7 @@ from paddock.plugins.store.rows import VersionRow
 ImportState = Literal["new", "imported", "changed", "name_taken", "invalid"]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPlace:
+class ServerPlace(Struct, frozen=True):
     """A file that lists a server."""
 
     path: Path
@@ -38,8 +39,7 @@ class ServerPlace:
     client_title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundServer:
+class FoundServer(Struct, frozen=True):
     """A server, with every file that lists exactly this one."""
 
     title: str
@@ -83,8 +83,7 @@ class FoundServer:
         return "imported" if same else "name_taken"
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
+class Discovery(Struct, frozen=True):
     """All servers that were found, and the files that could not be read."""
 
     servers: tuple[FoundServer, ...]

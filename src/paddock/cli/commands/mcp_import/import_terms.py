@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class ImportTerms:
+
+class ImportTerms(Struct, frozen=True):
     """What the person typed."""
 
     capability: tuple[str, ...]

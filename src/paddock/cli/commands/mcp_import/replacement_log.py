@@ -10,10 +10,12 @@ import stat
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from paddock.core.errors import Conflict, Invalid, OperatorError
 from paddock.manifest.client_config import restore_servers, servers_digest
@@ -26,8 +28,7 @@ LOG_NAME = "client-settings.json"
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(Struct, frozen=True):
     """A settings file in which Paddock took the place of servers."""
 
     file: str

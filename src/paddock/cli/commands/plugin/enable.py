@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from paddock.cli import options
 from paddock.cli.command import command
@@ -94,8 +94,7 @@ def enable(
             offer_read_marks(client, enabled.response["name"], tenant)
 
 
-@dataclass(frozen=True, slots=True)
-class EnabledPlugin:
+class EnabledPlugin(Struct, frozen=True):
     """What came of enabling a plugin.
 
     Attributes:

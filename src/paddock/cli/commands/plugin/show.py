@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import click
+from msgspec.structs import replace
 
 from paddock.cli import options
 from paddock.cli.command import command

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -46,8 +46,7 @@ _MAX_NEIGHBOURS: Final = 200  # of the reader's own requests, for "1 of 3"
 _REQUEST_KINDS: Final = frozenset({InboxKind.APPROVAL, InboxKind.CONSENT})
 
 
-@dataclass(frozen=True, slots=True)
-class InboxPlace:
+class InboxPlace(Struct, frozen=True):
     """Where a request stands among those that the reader may answer.
 
     Attributes:

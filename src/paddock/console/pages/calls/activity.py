@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any, Final, cast
 from urllib.parse import quote, urlencode
 
+from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -43,8 +44,7 @@ _OUTCOMES: Final = (
 _FIELDS: Final = ("outcome", "plugin", "person", "day")
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityFilters:
+class ActivityFilters(Struct, frozen=True):
     """The filters of a request.
 
     Attributes:
@@ -81,7 +81,7 @@ def parse_activity_filters(query: Mapping[str, str]) -> ActivityFilters:
     return ActivityFilters(given, wanted, mistakes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ActivityListReader:
     """Who reads which calls. Operators of a tenant read the same.
 
@@ -92,8 +92,8 @@ class ActivityListReader:
 
     sees: Tenant | Principal
     address: str
-    principal: Principal = field(compare=False)
-    filters: ActivityFilters = field(compare=False)
+    principal: Principal = dataclasses.field(compare=False)
+    filters: ActivityFilters = dataclasses.field(compare=False)
 
     @classmethod
     def of(cls, principal: Principal, filters: ActivityFilters) -> ActivityListReader:

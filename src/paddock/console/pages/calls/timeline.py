@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.host.explain.call_spans import CallSpanJson
 from paddock.ledger.text.sentence_template import duration_text
@@ -19,8 +20,7 @@ _LONG_GAP_MS: Final = 1_000.0  # a shorter wait is drawn to scale
 _TICKS: Final = 5  # about so many
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineBar:
+class TimelineBar(Struct, frozen=True):
     """One span as a bar; `left` and `width` are percentages."""
 
     span: CallSpanJson
@@ -29,8 +29,7 @@ class TimelineBar:
     took: str
 
 
-@dataclass(frozen=True, slots=True)
-class AxisMark:
+class AxisMark(Struct, frozen=True):
     """A tick of the axis with its label, or a break that stands for a long wait."""
 
     left: float
@@ -39,8 +38,7 @@ class AxisMark:
     anchor: str = "middle"  # how the label is aligned
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """The bars, the axis, and the time from the first moment to the last."""
 
     bars: tuple[TimelineBar, ...]
@@ -49,8 +47,7 @@ class Timeline:
     took: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
+class _Segment(Struct, frozen=True):
     """A part of the axis: linear, or a break."""
 
     begin: float

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -46,13 +47,13 @@ _RUNNING_OUTCOMES: Final = ("running", "in_progress")
 _UNWELL_RANK: Final = {"bad": 0, "busy": 1}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class HomeReader:
     """Who reads the page: its content depends on who they are and how they signed in."""
 
     principal: Principal
     caller: Caller
-    context: CallContext = field(compare=False)
+    context: CallContext = dataclasses.field(compare=False)
 
 
 class HomePages:
@@ -153,8 +154,7 @@ def _call_view(call: CallRowJson) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class HomeSummary:
+class HomeSummary(Struct, frozen=True):
     """The heading of the home page."""
 
     heading: str

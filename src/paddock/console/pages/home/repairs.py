@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,8 +23,7 @@ _SEVERITY_CLASSES: Final = {Severity.URGENT: "bad", Severity.BROKEN: "bad", Seve
 _SEVERITY_HEADINGS: Final = {Severity.URGENT: "Urgent", Severity.BROKEN: "Broken", Severity.NOTICE: "Worth a look"}
 
 
-@dataclass(frozen=True, slots=True)
-class RepairView:
+class RepairView(Struct, frozen=True):
     """A repair with its actions by kind; `others` if some are only for operators of the host."""
 
     one: Repair

@@ -6,9 +6,10 @@ Progress is kept in memory: actions are read from the ledger again after a resta
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field, replace
 from typing import Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -35,8 +36,7 @@ _MAX_FAILURES_SCANNED: Final = 50  # searched for a denied call
 _PLUGIN_ROUTE, _CALL_ROUTE = "/plugins/{name}", "/calls/{id}"
 
 
-@dataclass(frozen=True, slots=True)
-class _TourProgress:
+class _TourProgress(Struct, frozen=True):
     """The progress of one person: known facts up to a ledger position."""
 
     last_seq: int

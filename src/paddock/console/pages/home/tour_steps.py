@@ -6,14 +6,15 @@ Actions are read from the ledger. Views are not recorded there; the pages report
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from urllib.parse import quote
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.ledger.entry import LedgerEntry
 
 
-@dataclass(frozen=True, slots=True)
-class TourFacts:
+class TourFacts(Struct, frozen=True):
     """What one person has done and seen, as far as the tour needs it."""
 
     installed: str | None = None
@@ -28,8 +29,7 @@ class TourFacts:
     followed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TourTargets:
+class TourTargets(Struct, frozen=True):
     """What a step can lead to, if it exists at the moment."""
 
     denied: str | None = None
@@ -40,8 +40,7 @@ class TourTargets:
     """Who made it, as in `user:robin`."""
 
 
-@dataclass(frozen=True, slots=True)
-class TourStep:
+class TourStep(Struct, frozen=True):
     """One step: what to do, where, and whether it is done."""
 
     number: int
@@ -56,8 +55,7 @@ class TourStep:
         return path == step_path or path.startswith(f"{step_path}/")
 
 
-@dataclass(frozen=True, slots=True)
-class Tour:
+class Tour(Struct, frozen=True):
     """The tour as shown on a page."""
 
     steps: tuple[TourStep, ...]

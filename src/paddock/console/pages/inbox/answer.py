@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.approvals.answer import RememberChoice
 from paddock.console.text.inbox_text import inputs_glance
@@ -19,8 +21,7 @@ MAX_AT_ONCE: Final = 100
 _SCOPES: Final = {"approve": None, "approve_once": RememberChoice("once")}
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerResult:
+class AnswerResult(Struct, frozen=True):
     """What an answer came to.
 
     Attributes:

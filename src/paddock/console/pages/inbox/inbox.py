@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -45,8 +45,7 @@ _MAX_OUTCOME_WAIT_S: Final = 0.5  # for the calls of requests that were answered
 _REFRESH_S: Final = 30.0  # without a recorded change: a full disk, an expired request
 
 
-@dataclass(frozen=True, slots=True)
-class InboxRow:
+class InboxRow(Struct, frozen=True):
     """One item as the list shows it.
 
     Attributes:
@@ -66,8 +65,7 @@ class InboxRow:
     opened: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InboxReader:
+class InboxReader(Struct, frozen=True):
     """Who reads which part of the list: everything that the list depends on.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.console.templates import HtmlFragment, StreamEnd, render_fragment
 from paddock.console.text.call_text import ResultPreview, call_status_text, preview_result
@@ -17,8 +18,7 @@ from paddock.web.request_context import is_owner
 _ENDED = frozenset({"succeeded", "failed", "in_doubt", "cancelled"})
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeView:
+class OutcomeView(Struct, frozen=True):
     """The outcome of an answered request.
 
     Attributes:

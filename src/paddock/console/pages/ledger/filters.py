@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlencode
+
+from msgspec import Struct, field
 
 from paddock.core.errors import OperatorError
 from paddock.host.ledger.reader import parse_ledger_time
@@ -28,8 +29,7 @@ _MAX_FIELD_CHARS: Final = 256  # per field
 _MAX_SEQ: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerFilters:
+class LedgerFilters(Struct, frozen=True):
     """The filters of a request.
 
     Attributes:
@@ -89,8 +89,7 @@ def parse_seq(query: Mapping[str, str], name: str) -> int | None:
     return min(int(text), _MAX_SEQ) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
-@dataclass(frozen=True, slots=True)
-class EntryTypeOption:
+class EntryTypeOption(Struct, frozen=True):
     """An option of the event type filter."""
 
     value: str

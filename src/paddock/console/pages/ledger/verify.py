@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -87,8 +87,7 @@ class VerifyPages:
         yield StreamEnd()
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictText:
+class VerdictText(Struct, frozen=True):
     """A verdict in words."""
 
     title: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 

@@ -6,9 +6,10 @@ A chart is stretched to the width of its container, so labels are placed beside 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.host.plugins.activity import ActivityBucket, ActivitySummary
 
@@ -21,8 +22,7 @@ _LINE_MARGIN_UNITS: Final = 6.0  # keeps lines from being clipped at the edges
 _MIN_BAR_UNITS: Final = 2.0  # so that one failure among thousands is visible
 
 
-@dataclass(frozen=True, slots=True)
-class ChartBar:
+class ChartBar(Struct, frozen=True):
     """A segment of a stacked bar."""
 
     x: float
@@ -32,8 +32,7 @@ class ChartBar:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChartColumn:
+class ChartColumn(Struct, frozen=True):
     """The bars of one time interval, with the tooltip text."""
 
     x: float
@@ -42,8 +41,7 @@ class ChartColumn:
     bars: tuple[ChartBar, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ChartLine:
+class ChartLine(Struct, frozen=True):
     """A line through the intervals that have a value; an interval without one breaks it."""
 
     kind: str
@@ -51,8 +49,7 @@ class ChartLine:
     dots: tuple[tuple[float, float], ...]  # isolated values
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """One chart."""
 
     name: str  # unique on the page
@@ -117,8 +114,7 @@ def errors_chart(activity: ActivitySummary) -> Chart:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Sparkline:
+class Sparkline(Struct, frozen=True):
     """The calls of one tool in each hour of the last day, as bars."""
 
     calls: int

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.console.forms.controls import FormControl, build_control
 from paddock.console.forms.fields import FormField, FormView, build_form
@@ -21,8 +23,7 @@ from paddock.host.plugins.configuration.config import FieldState, PluginConfigur
 INITIAL_VALUES_FIELD: Final = "_shown"  # the initial values as JSON; only differences are changed
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationFieldView:
+class ConfigurationFieldView(Struct, frozen=True):
     """A field on the page, with its state."""
 
     state: FieldState
@@ -30,8 +31,7 @@ class ConfigurationFieldView:
     again: bool = False  # whether a secret was typed and must be typed again
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationEdit:
+class ConfigurationEdit(Struct, frozen=True):
     """The requested change, its problems, and the values to show in the form again."""
 
     values: Mapping[str, Any]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.config.knob_values import KnobUpdate
 from paddock.console.forms.controls import MAX_OBJECT_FIELDS, FormControl, build_control
@@ -22,8 +24,7 @@ KnobJson = Mapping[str, Any]
 """A knob as `KnobService.describe` returns it."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnobView:
+class KnobView(Struct, frozen=True):
     """A knob on the page: its field, and the texts beside it."""
 
     knob: KnobJson
@@ -62,8 +63,7 @@ def current_values(knobs: Sequence[KnobJson]) -> dict[str, Any]:
     return {knob["name"]: knob["value"] for knob in knobs}
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedKnobForm:
+class ParsedKnobForm(Struct, frozen=True):
     """The requested update, its problems, and the values in the form."""
 
     turn: KnobUpdate

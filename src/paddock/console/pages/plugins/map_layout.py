@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.core.printable import count_text
 from paddock.ledger.read.callers import CallerCount
@@ -40,8 +41,7 @@ KINDS: Final[tuple[tuple[str, type], ...]] = (
 _COUNTED: Final = {"Network": "host", "Files": "path", "Programs": "program", "Secrets": "secret"}
 
 
-@dataclass(frozen=True, slots=True)
-class MapTarget:
+class MapTarget(Struct, frozen=True):
     """Something that a plugin reaches, with the reason if that is dangerous."""
 
     kind: str
@@ -49,8 +49,7 @@ class MapTarget:
     danger: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MapRow:
+class MapRow(Struct, frozen=True):
     """One plugin: its callers with their numbers of calls, and what it reaches by kind."""
 
     plugin: str
@@ -70,8 +69,7 @@ class MapRow:
         return [target for target in self.targets if target.kind == kind]
 
 
-@dataclass(frozen=True, slots=True)
-class MapBox:
+class MapBox(Struct, frozen=True):
     """A box of the picture."""
 
     label: str
@@ -86,24 +84,21 @@ class MapBox:
         return self.y + (_ROW_UNITS - 6) // 2
 
 
-@dataclass(frozen=True, slots=True)
-class MapLine:
+class MapLine(Struct, frozen=True):
     """A line from one box to another."""
 
     path: str
     dangerous: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MapNode:
+class MapNode(Struct, frozen=True):
     """A plugin's box, or that of several, with its lines to both sides."""
 
     box: MapBox
     lines: tuple[MapLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MapPicture:
+class MapPicture(Struct, frozen=True):
     """The picture."""
 
     callers: tuple[MapBox, ...]

@@ -6,9 +6,9 @@ Operators alone get it: the page of everybody else lists what they may call.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct
 from starlette.requests import Request
 
 from paddock.console.text.plugin_text import PluginSeverity, plugin_status, trust_text
@@ -27,8 +27,7 @@ _UNUSABLE: Final = ("quarantined", "bad", "gone")  # definitions that cannot be 
 BEHAVIOUR_TITLE: Final = "How it behaves"
 
 
-@dataclass(frozen=True, slots=True)
-class PluginHeader:
+class PluginHeader(Struct, frozen=True):
     """What stands above every page of a plugin.
 
     Attributes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -42,16 +43,14 @@ from paddock.web.request_context import call_context
 from paddock.web.routing.route import OPERATOR, path_param
 
 
-@dataclass(frozen=True, slots=True)
-class _RejectedKnobs:
+class _RejectedKnobs(Struct, frozen=True):
     """Knob values that were not saved, and why."""
 
     problems: Sequence[Problem]
     value: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _RejectedConfiguration:
+class _RejectedConfiguration(Struct, frozen=True):
     """Configuration values that were not saved, and why; none of them is a secret."""
 
     problems: Sequence[Problem]

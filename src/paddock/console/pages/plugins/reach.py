@@ -6,8 +6,9 @@ The picture shows who calls the plugin at its left and what it reaches at its ri
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from paddock.manifest.capability import (
     Capability,
@@ -37,8 +38,7 @@ _KINDS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReachedThing:
+class ReachedThing(Struct, frozen=True):
     """One capability.
 
     Attributes:
@@ -54,8 +54,7 @@ class ReachedThing:
     danger: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReachKind:
+class ReachKind(Struct, frozen=True):
     """One kind of thing that a plugin can reach; `things` is empty if it requests none. `y` is its place."""
 
     label: str
@@ -82,16 +81,14 @@ class ReachKind:
         return short if len(self.things) == 1 else f"{len(self.things)}: {short}, …"
 
 
-@dataclass(frozen=True, slots=True)
-class ReachCaller:
+class ReachCaller(Struct, frozen=True):
     """A principal that called the plugin, with its place in the picture."""
 
     name: str
     y: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """The callers of a plugin and what it reaches."""
 
     callers: tuple[ReachCaller, ...]

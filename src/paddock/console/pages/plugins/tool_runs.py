@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -27,8 +27,7 @@ from paddock.web.routing.route import MAX_NAME_CHARS, path_param
 from paddock.web.security.authenticate import caller_of
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierCall:
+class EarlierCall(Struct, frozen=True):
     """The call that is made again: whether its inputs are still kept, and the paths of secrets to enter again."""
 
     call_id: str

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 import python_multipart
+from msgspec import Struct
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 from starlette.requests import Request
@@ -28,8 +29,7 @@ _MAX_OVERHEAD_BYTES: Final = 64 * 1024  # of a form, beside its file
 _MAX_FILE_NAME_CHARS: Final = 200
 
 
-@dataclass(slots=True)
-class PackageUpload:
+class PackageUpload(Struct):
     """An uploaded package with the browser's file name, and the form's other fields."""
 
     name: str
@@ -108,15 +108,15 @@ def _package_too_large() -> BodyTooLarge:
     return BodyTooLarge(f"a package may have {format_bytes(MAX_PACKAGE_BYTES)}", hint="put big data somewhere else")
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class _MultipartReader:
     """An incremental multipart parser: the one file in chunks, other fields complete."""
 
     boundary: bytes
-    pieces: list[bytes] = field(default_factory=list[bytes])  # chunks of the file, not written yet
-    texts: dict[str, str] = field(default_factory=dict[str, str])
+    pieces: list[bytes] = dataclasses.field(default_factory=list[bytes])  # chunks of the file, not written yet
+    texts: dict[str, str] = dataclasses.field(default_factory=dict[str, str])
     file_name: str = ""
-    parser: Any = field(init=False)
+    parser: Any = dataclasses.field(init=False)
     _header: bytes = b""
     _value: bytes = b""
     _disposition: bytes = b""

@@ -5,9 +5,9 @@ A simulation changes nothing, so its question is in the query string.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from urllib.parse import quote
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 

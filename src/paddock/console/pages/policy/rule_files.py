@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Final
 from urllib.parse import quote
 
+from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -30,8 +31,7 @@ when { resource.effects.contains(Effect::"external_send") };
 _MAX_LOST: Final = 20  # listed
 
 
-@dataclass(frozen=True, slots=True)
-class RuleMistake:
+class RuleMistake(Struct, frozen=True):
     """A mistake in a rule file, with the line that has it."""
 
     problem: Problem
@@ -39,8 +39,7 @@ class RuleMistake:
     file: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RuleDraft:
+class RuleDraft(Struct, frozen=True):
     """The editor's content, and what was found out about it.
 
     Attributes:

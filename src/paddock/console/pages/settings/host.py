@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -25,8 +25,7 @@ from paddock.web.daemon_address import console_url, socket_path
 from paddock.web.routing.route import HOST
 
 
-@dataclass(frozen=True, slots=True)
-class SettingRow:
+class SettingRow(Struct, frozen=True):
     """One setting as shown on the page."""
 
     name: str
@@ -42,8 +41,7 @@ class SettingRow:
         return " ".join([self.name, *(text for _, text in self.meaning)]).lower()
 
 
-@dataclass(frozen=True, slots=True)
-class SettingGroup:
+class SettingGroup(Struct, frozen=True):
     """The settings of one table."""
 
     name: str

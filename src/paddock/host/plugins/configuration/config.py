@@ -6,9 +6,10 @@ Secret values are never returned, nor are values that look like a key.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from paddock.config.knob_values import config_field
 from paddock.config.local_file import change_system_values, read_entries
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from paddock.secrets.wrapping_keys import WrappingKeys
 
 
-@dataclass(frozen=True, slots=True)
-class FieldState:
+class FieldState(Struct, frozen=True):
     """The state of one configuration field. `value` is its value, if people may see it."""
 
     field: PluginField
@@ -43,8 +43,7 @@ class FieldState:
     problems: tuple[Problem, ...] = ()  # unset variables and secrets that it refers to
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectField:
+class ProjectField(Struct, frozen=True):
     """A field decided per project and not per machine, with the knob that writes it, if any."""
 
     name: str
@@ -53,8 +52,7 @@ class ProjectField:
     knob: str
 
 
-@dataclass(frozen=True, slots=True)
-class PluginConfiguration:
+class PluginConfiguration(Struct, frozen=True):
     """All configuration fields of a plugin: those of the machine and those of the project."""
 
     plugin: str
@@ -70,8 +68,7 @@ class PluginConfiguration:
         return tuple(one.field.name for one in self.fields if one.field.required and not one.set)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(Struct, frozen=True):
     """The result of a configuration change."""
 
     plugin: str

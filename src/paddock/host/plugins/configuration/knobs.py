@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict, cast
+
+from msgspec import Struct
 
 from paddock.config.knob_values import (
     KnobFit,
@@ -97,8 +98,7 @@ def _default_value(knob: Knob, manifest: Manifest) -> Any:
     return fields.get(config_field(knob), {}).get("default")
 
 
-@dataclass(frozen=True, slots=True)
-class KnobChange:
+class KnobChange(Struct, frozen=True):
     """A validated change of knob values: those stored before, and those to store."""
 
     manifest: Manifest

@@ -13,9 +13,10 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.host_filesystem import FileKind, HostFilesystem
@@ -114,8 +115,7 @@ def _path_hangs_error(recorder: _PathRecorder) -> CageUnavailable:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _RunningProbe:
+class _RunningProbe(Struct, frozen=True):
     recorder: _PathRecorder
     since: float
     finished: asyncio.Event = field(default_factory=asyncio.Event)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.manifest.capability import Capability
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from paddock.plugins.environments.store import Environment
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchCommand:
+class LaunchCommand(Struct, frozen=True):
     """The command to run, and the variables and directories it needs."""
 
     argv: tuple[str, ...] | None = None  # None: the command of the manifest

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.compile import HostPaths, compile_cage
@@ -73,8 +76,7 @@ def make_directory_nofollow(base: Path, path: Path) -> None:
         os.close(directory_fd)
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchInputs:
+class LaunchInputs(Struct, frozen=True):
     """The inputs of one start from the store; the files were verified against the digest that was consented to."""
 
     cage_id: str
@@ -84,16 +86,16 @@ class LaunchInputs:
     left_out: tuple[RejectedKnobValue, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class PreparedLaunch:
     """A start that is prepared, the manifest with its references substituted, and the directory of its files."""
 
     start_spec: StartSpec
-    manifest: Manifest = field(repr=False)  # may hold secrets in the clear
+    manifest: Manifest = dataclasses.field(repr=False)  # may hold secrets in the clear
     root: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class LaunchPreparer:
     """Prepares every start of every plugin; see `SupervisorDeps.prepare`."""
 

@@ -9,10 +9,12 @@ consented to, recorded and displayed holds the references.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from paddock.config.variables import SECRET_PREFIX
 from paddock.core.action import Action
@@ -95,7 +97,7 @@ def substitute_references(manifest: Manifest, config: Mapping[str, Any], root: s
     return replace(manifest, runtime=runtime)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class SecretEnvironment(Mapping[str, str]):
     """Environment variables by name, and the tenant's own secrets as `secret:NAME`.
 

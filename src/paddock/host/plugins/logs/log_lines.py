@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from paddock.core.printable import printable
 
@@ -20,8 +21,7 @@ _MAX_TRACEBACK_LINES = 200  # the last lines of a traceback say most
 _STANDARD_FIELDS = ("time", "level", "plugin", "message")
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(Struct, frozen=True):
     """One log line for people. It has a level if the SDK wrote it; `steps` are the lines of its traceback, if any."""
 
     at: str
@@ -30,8 +30,7 @@ class LogLine:
     steps: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LogFilter:
+class LogFilter(Struct, frozen=True):
     """Filters lines by text and minimum level. Lines without a level match no level filter."""
 
     text: str = ""

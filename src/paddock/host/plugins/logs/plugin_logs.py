@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 import anyio
+from msgspec import Struct, field
 
 from paddock.core.clock import Clock
 from paddock.core.errors import HostError
@@ -41,8 +41,7 @@ DISK_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 5.0
 
 
-@dataclass(slots=True)
-class _PendingLines:
+class _PendingLines(Struct):
     """Lines of one plugin that are not written yet, and the number of later lines that were dropped."""
 
     lines: list[bytes] = field(default_factory=list[bytes])

@@ -6,7 +6,8 @@ It reports both plugins on purpose: of two that share a name it is unknown which
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paddock.manifest.definition_flags import DefinitionFlag
 from paddock.plugins.tool_pinning.normalize import TOOL
@@ -19,8 +20,7 @@ MAX_TYPO_NAME_CHARS = 64
 MAX_TYPO_INDEXED_TOOLS = 500  # tools of one plugin; each is indexed once for every letter of its name
 
 
-@dataclass(frozen=True, slots=True)
-class PluginNames:
+class PluginNames(Struct, frozen=True):
     """The names of a plugin and its tools."""
 
     plugin: str

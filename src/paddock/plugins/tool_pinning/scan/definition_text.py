@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
+
+from msgspec import Struct, field
 
 from paddock.core.schema.traversal import as_object
 from paddock.manifest.definition_flags import DefinitionFlag
@@ -49,8 +50,7 @@ _Suspicion: TypeAlias = tuple[DefinitionFlag, str, str]
 SchemaValue: TypeAlias = Callable[[Schema], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedDefinition:
+class ScannedDefinition(Struct, frozen=True):
     """A definition to scan: listed by a server, or declared in a manifest."""
 
     kind: str
@@ -59,8 +59,7 @@ class ScannedDefinition:
     effects: tuple[Effect, ...] | None = None  # declared in the manifest
 
 
-@dataclass(frozen=True, slots=True)
-class ToolMention:
+class ToolMention(Struct, frozen=True):
     """A word that may name another plugin's tool, and where it first occurs in a definition."""
 
     kind: str
@@ -71,8 +70,7 @@ class ToolMention:
     quoted: bool  # in quotes, or followed by "tool" or the like: a plain word counts only then
 
 
-@dataclass(frozen=True, slots=True)
-class TextScanResult:
+class TextScanResult(Struct, frozen=True):
     """The scan result of one plugin's texts, without comparing it with others."""
 
     plugin: str

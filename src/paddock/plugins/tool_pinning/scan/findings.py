@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict, TypeVar
+
+from msgspec import Struct
 
 from paddock.core.printable import printable
 from paddock.manifest.definition_flags import DefinitionFlag
@@ -31,8 +32,7 @@ class HintJson(TypedDict):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScanFinding:
+class ScanFinding(Struct, frozen=True):
     """One suspicious text or name in one definition."""
 
     kind: str  # tool, prompt, …, or `plugin`

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+
+from msgspec import Struct
 
 from paddock.manifest.definition_flags import DefinitionFlag
 
@@ -25,8 +26,7 @@ _CONFIDENTIAL_CONTEXT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PatternMatch:
+class PatternMatch(Struct, frozen=True):
     """A match, by its position in the folded text."""
 
     flag: DefinitionFlag
@@ -35,8 +35,7 @@ class PatternMatch:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Pattern:
+class _Pattern(Struct, frozen=True):
     """A pattern. Every match contains one of `required_substrings` in lower case, which is a fast pre-check."""
 
     flag: DefinitionFlag

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.core.events.tool_definitions import PluginFlagged, SuspiciousTextHint
 from paddock.core.ids import Tenant
@@ -28,8 +30,7 @@ MAX_RECORDED_FINDINGS = 50  # findings in one event
 _CALLABLE_KEYS = ("execute", "tools", "actions", "methods")  # manifest keys of callables
 
 
-@dataclass(frozen=True, slots=True)
-class PluginScan:
+class PluginScan(Struct, frozen=True):
     """The input of a scan. It is scanned on demand, so that the store need not wait.
 
     Args:

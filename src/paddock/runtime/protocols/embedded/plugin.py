@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import anyio
 from anyio import CapacityLimiter, to_thread
+from msgspec import Struct
 
 from paddock.core.errors import NoEffect, PaddockError
 from paddock.core.printable import printable
@@ -33,8 +33,7 @@ EmitEvent: TypeAlias = Callable[[Mapping[str, Any]], None]
 CALL_PARAMETER = "call"  # a parameter of this name receives the `EmbeddedCall`
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedCall:
+class EmbeddedCall(Struct, frozen=True):
     """The call as a function sees it: its context, and how to report progress."""
 
     context: Mapping[str, Any]

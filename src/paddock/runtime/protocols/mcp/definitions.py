@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 import orjson
+from msgspec import Struct
 
 from paddock.plugins.tool_pinning.normalize import Definition
 from paddock.rpc.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError
@@ -21,8 +21,7 @@ MAX_TOTAL_BYTES: Final = 8 * 1024 * 1024
 SendRequest: TypeAlias = Callable[[OutgoingMessage], Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class _ListMethod:
+class _ListMethod(Struct, frozen=True):
     kind: str
     method: str
     key: str  # the key of the entries in a response

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, cast
+
+from msgspec.structs import replace
 
 from paddock.core.printable import printable
 from paddock.rpc.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError

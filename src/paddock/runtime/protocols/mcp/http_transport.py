@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
+from msgspec import Struct
 
 from paddock.net.http_client import ClientResponse, HttpClient, HttpConnectionLost, ResponseTooLarge
 from paddock.rpc.errors import INVALID_REQUEST, NO_ANSWER, RpcError
@@ -32,8 +32,7 @@ _RETRY_BOUNDS_S: Final = (0.1, 30.0)
 _EVENT_STREAM_TYPE: Final = "text/event-stream"
 
 
-@dataclass(frozen=True, slots=True)
-class _PendingPost:
+class _PendingPost(Struct, frozen=True):
     """A request in flight."""
 
     task: asyncio.Task[None]

@@ -276,6 +276,7 @@ class NativeAdapter:
             self._manifest,
             granted,
             call.context if call is not None else None,
+            self._principal,
             instance=key.digest,
             channel=self._channel,
             answer_early=early,
@@ -290,7 +291,6 @@ class NativeAdapter:
             operation=call.operation if call is not None else None,
             call_id=call.call if call is not None else None,
             atomic=call is not None and call.atomic,
-            principal=self._principal,
         )
         return await self._answer_request(request, method, method_params)
 
