@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import click
-from msgspec import Struct
 
 
 class PaddockCommand(click.Command):
@@ -64,7 +63,7 @@ class PaddockGroup(click.Group):
         return list(self.commands)
 
 
-class LazyCommand(Struct, frozen=True):
+class LazyCommand(NamedTuple):
     """Where a command is defined (`module:attribute`), and its summary for help without importing it."""
 
     target: str

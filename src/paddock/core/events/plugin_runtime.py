@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec.structs import force_setattr
+
 from paddock.core.events.event import Event, event
 
 MAX_NOISE_CHARS = 200
@@ -75,7 +77,7 @@ class PluginStdoutNoise(Event, frozen=True):
     line: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "line", self.line[:MAX_NOISE_CHARS])
+        force_setattr(self, "line", self.line[:MAX_NOISE_CHARS])
 
 
 @event("plugin.health_fail")
@@ -96,7 +98,7 @@ class PluginCrashed(Event, frozen=True):
     last_stderr: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "last_stderr", self.last_stderr[-MAX_STDERR_LINES:])
+        force_setattr(self, "last_stderr", self.last_stderr[-MAX_STDERR_LINES:])
 
 
 @event("plugin.exited")
