@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
-
-from msgspec import Struct
 
 from paddock.cage.spec import CageSpec
 
 
-class PluginStreams(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PluginStreams:
     """The plugin's ends of its pipes. The warden closes its copies once the cage was started."""
 
     stdin: int
@@ -23,7 +23,8 @@ class PluginStreams(Struct, frozen=True):
         return (self.stdin, self.stdout, self.stderr, *(self.artifacts or ()))
 
 
-class LaunchRequest(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LaunchRequest:
     """One cage to be started."""
 
     name: str  # unique among all cages of this warden, past ones too

@@ -7,9 +7,8 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
-
-from msgspec import Struct, field
 
 from paddock.net.egress import EgressGrant
 
@@ -20,7 +19,8 @@ SDK_PATH = "/.cage/lib"  # not below /usr: a grant may show all of that, and the
 WORKER_SCRIPT = f"{SDK_PATH}/paddock_sdk/worker/run.py"  # imports and calls a plugin that is Python code
 
 
-class BindMount(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class BindMount:
     """A file or directory of the host, seen inside at `target`."""
 
     source: str  # resolved: contains no symlink
@@ -29,14 +29,16 @@ class BindMount(Struct, frozen=True):
     plugin_owned: bool = False  # a directory of the plugin's own: its user owns the files there
 
 
-class SymbolicLink(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class SymbolicLink:
     """A symbolic link that the cage has of its own."""
 
     path: str
     target: str
 
 
-class ResourceLimits(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ResourceLimits:
     """Resource limits of one cage."""
 
     memory_bytes: int = 512 * MIB
@@ -48,7 +50,8 @@ class ResourceLimits(Struct, frozen=True):
     write_bytes: int = 256 * MIB  # the largest single file
 
 
-class PythonScript(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PythonScript:
     """A command that is only an interpreter and a script, so that a zygote can run it."""
 
     interpreter: str
@@ -56,7 +59,8 @@ class PythonScript(Struct, frozen=True):
     arguments: tuple[str, ...] = ()
 
 
-class StandIn(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class StandIn:
     """Something empty and read-only in place of a file of the host that the plugin looked for and may not see.
 
     A program does nothing and succeeds.
@@ -66,7 +70,8 @@ class StandIn(Struct, frozen=True):
     kind: Literal["directory", "file", "program"]
 
 
-class Learning(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Learning:
     """Makes a cage a learning cage: it allows nothing more, and what the plugin tries is observed.
 
     Attributes:
@@ -78,7 +83,8 @@ class Learning(Struct, frozen=True):
     network: bool = True
 
 
-class CageSpec(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CageSpec:
     """One cage and the program in it."""
 
     cage_id: str
@@ -114,7 +120,7 @@ class CageSpec(Struct, frozen=True):
             "executables": list(self.executables),
             "trampoline": self.trampoline,
             "network": [[reach.host, reach.port] for reach in self.network],
-            "limits": {name: getattr(self.limits, name) for name in ResourceLimits.__struct_fields__},
+            "limits": {name: getattr(self.limits, name) for name in ResourceLimits.__slots__},
             "python": self.python
             and {
                 "interpreter": self.python.interpreter,
@@ -158,7 +164,8 @@ class CageSpec(Struct, frozen=True):
         )
 
 
-class ProcessExit(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ProcessExit:
     """How a caged process ended."""
 
     code: int | None

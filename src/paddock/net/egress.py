@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 NOT_GRANTED = "net.not_granted"
 PRIVATE_ADDRESS = "net.private_address"
@@ -56,7 +55,8 @@ _GLOBAL_UNICAST6 = ipaddress.ip_network("2000::/3")
 _IPV4_IN_IPV6 = (ipaddress.ip_network("::ffff:0:0/96"), ipaddress.ip_network("64:ff9b::/96"))
 
 
-class Destination(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Destination:
     """The host and port of a connection. The host is a name in lower case, or an address without brackets."""
 
     host: str
@@ -115,7 +115,8 @@ def canonical_host(host: str) -> str:
     return parse_ip_literal(host) or host
 
 
-class EgressGrant(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class EgressGrant:
     """One host the plugin may connect to; `*` is every host, None every port."""
 
     host: str

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
-
-from msgspec import Struct
 
 RESOURCES = ("memory", "pids", "cpu")
 V1, V2 = "cgroup v1", "cgroup v2"
@@ -18,7 +17,8 @@ HOST_LEAF = "paddock-host"  # a leaf for the daemon and its warden, so that thei
 FALLBACK_MECHANISMS = {"memory": "rlimits and a watchdog", "pids": "rlimits", "cpu": "niceness"}
 
 
-class CgroupView(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CgroupView:
     """The kernel's cgroup files; tests pass those of other machines."""
 
     mounts: str
@@ -29,7 +29,8 @@ class CgroupView(Struct, frozen=True):
     has_other_processes: Callable[[Path], bool] = lambda _: False
 
 
-class CgroupLocation(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CgroupLocation:
     """A directory in which groups for one resource can be made."""
 
     mechanism: str

@@ -10,10 +10,9 @@ import marshal
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
-
-from msgspec import Struct
 
 from paddock.cage.confine import sandbox_init
 from paddock.cage.confine.init_config import build_init_config
@@ -36,7 +35,8 @@ OpenFile = Callable[[bytes], int]
 SourceOf = Callable[[BindMount], str]
 
 
-class CageAssets(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CageAssets:
     """Files that are the same in every cage on this host; prepared once."""
 
     seccomp: bytes

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
-
-from msgspec import Struct, field
+from dataclasses import dataclass, field
 
 from paddock.cage.spec import NOBODY, CageSpec
 from paddock.net.egress import EgressGrant, parse_ip_literal
@@ -34,7 +33,8 @@ SYNTHETIC_PREFIX = "30.78.0.0/15"
 _FIRST_NAMED_HOST = 2
 
 
-class PlannedListener(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PlannedListener:
     """One TCP listener inside the cage; a connection there means `host` on the same port."""
 
     address: str
@@ -42,7 +42,8 @@ class PlannedListener(Struct, frozen=True):
     host: str  # as the grant wrote it: an IPv6 address keeps its brackets
 
 
-class NetworkPlan(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class NetworkPlan:
     """What has to exist in a cage's network before its program starts."""
 
     listeners: tuple[PlannedListener, ...] = ()

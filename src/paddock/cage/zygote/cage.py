@@ -11,10 +11,8 @@ import json
 import os
 import signal
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from paddock.cage.bwrap.launcher import BwrapLauncher
 from paddock.cage.confine.init_config import build_init_config
@@ -28,7 +26,8 @@ from paddock.cage.zygote.zygote import ZygoteCopy
 _EXIT_SETUP_FAILED = 125
 
 
-class ForkRecipe(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ForkRecipe:
     """What a copy needs besides the launch request."""
 
     root: str

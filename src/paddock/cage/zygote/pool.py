@@ -11,9 +11,8 @@ import contextlib
 import os
 import time
 from collections import deque
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from msgspec import Struct, field
 
 from paddock.cage.bwrap.launcher import BwrapLauncher
 from paddock.cage.cgroups.cgroup import Cgroup, WardenCgroups
@@ -30,7 +29,8 @@ IDLE_TIMEOUT_S = 300.0
 COPY_TIMEOUT_S = 1.0  # from the request until the copy is confined; on an idle host it takes milliseconds
 
 
-class _PoolEntry(Struct):
+@dataclass(slots=True)
+class _PoolEntry:
     """One zygote with its spare copy and its cages."""
 
     zygote: Zygote

@@ -10,10 +10,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TypeAlias
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from paddock.cage.spec import BindMount, CageSpec, ResourceLimits
 from paddock.cage.zygote.namespaces import ZYGOTE_FILES
@@ -30,7 +28,8 @@ _MODULE_ENDINGS = ("", ".py", ".pyc", ".so")
 _STARTUP_MODULES = ("sitecustomize", "usercustomize", "paddock_sdk")
 
 
-class WarmStart(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class WarmStart:
     """A plugin that may be started warm."""
 
     key: ZygoteKey

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from dataclasses import dataclass
 from pathlib import Path
-
-from msgspec import Struct
 
 from paddock.cage.bwrap.launcher import BwrapCage, BwrapLauncher
 from paddock.cage.launch_request import PluginStreams
@@ -17,7 +16,8 @@ from paddock.cage.zygote.program import MAX_MESSAGE_BYTES, RequestDescriptors, S
 from paddock.cage.zygote.warm_start import ZYGOTE_PROGRAM
 
 
-class ZygoteCopy(Struct):
+@dataclass(slots=True)
+class ZygoteCopy:
     """A copy of the zygote that waits for a request, or has become a plugin."""
 
     init_pidfd: int
