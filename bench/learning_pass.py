@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import shutil
 import tempfile
 import time
@@ -11,7 +12,6 @@ from pathlib import Path
 
 from _home import install, opened
 from _side_by_side import Report, Times, milliseconds, options
-from msgspec.structs import replace
 
 from paddock.cage.spec import CageSpec, Learning
 from paddock.core.ids import DEFAULT_TENANT
@@ -63,7 +63,9 @@ async def _alternate(host: Host, name: str, rounds: int) -> tuple[Times, Times]:
         for which in (0, 1) if number % 2 else (1, 0):
             cage = cages[which]
             assert isinstance(cage, CageSpec)
-            spent = await _start(service, deployment, replace(cage, cage_id=f"{cage.cage_id}-{number}-{which}"))
+            spent = await _start(
+                service, deployment, dataclasses.replace(cage, cage_id=f"{cage.cage_id}-{number}-{which}")
+            )
             if number >= 0:  # the first of each reads its files from the disk
                 seconds[which].append(spent)
     return Times(tuple(seconds[0])), Times(tuple(seconds[1]))

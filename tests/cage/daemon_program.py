@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 import json
 import os
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
-from msgspec.structs import replace
 
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.observe.observer import observe
@@ -52,7 +52,7 @@ class Daemon:
         """Run a plugin in a learning cage until it ends: what it printed, what was observed, how it ended."""
         number = next(self._numbers)
         learning = Learning(tuple(StandIn(*one) for one in stand_ins), network=False)
-        spec = replace(self._spec(number, script, limits, capabilities), learning=learning)
+        spec = dataclasses.replace(self._spec(number, script, limits, capabilities), learning=learning)
         process = self._processes[number] = await self._warden.launch(spec)
         async with observe(process, spec.cage_id, None) as observer:
             ended = await process.wait()
@@ -78,7 +78,7 @@ class Daemon:
         stall.write_text(f"#!{spec.command[0]}\nimport time\ntime.sleep(600)\n")
         stall.chmod(0o755)
         binds = (*spec.binds, BindMount(str(stall), "/stall"))
-        return await self._launch(number, replace(spec, python=None, trampoline="/stall", binds=binds))
+        return await self._launch(number, dataclasses.replace(spec, python=None, trampoline="/stall", binds=binds))
 
     async def launch_with_descriptors(self, script: str, free: int) -> dict[str, Any]:
         """Launch while no more than so many descriptors are free."""

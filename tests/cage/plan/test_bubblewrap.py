@@ -6,6 +6,7 @@ the difference.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -13,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from tests.cage.plan.pretend import DEBIAN, ROOT, PretendMachine, caged
 from tests.cage.plan.rendering import page, zygote_page
 
@@ -70,7 +70,7 @@ def test_no_grant_takes_a_wall_away(name: str) -> None:
 
 
 def test_memory_that_looks_like_a_disk_is_bounded_too() -> None:
-    told = page(replace(caged(), limits=ResourceLimits(tmp_bytes=1234)))
+    told = page(dataclasses.replace(caged(), limits=ResourceLimits(tmp_bytes=1234)))
     assert told.count("  --size 1234\n  --perms 1777\n--tmpfs") == 2
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 
@@ -36,7 +38,7 @@ def test_the_zygote_of_a_plugin_has_nothing_of_the_plugin_in_its_cage() -> None:
 
 def test_two_plugins_that_differ_in_what_is_their_own_come_from_one_zygote() -> None:
     other = f"{TREES}/mail/2.0.0"
-    second = replace(
+    second = dataclasses.replace(
         SPEC,
         cage_id="cage-2",
         directory=other,

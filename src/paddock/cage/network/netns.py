@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import dataclasses
 import errno
 import fcntl
 import json
@@ -20,7 +21,6 @@ import time
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from paddock.cage.linux import NO_DESCRIPTORS_CODE, RAISE_NOFILE_HINT, enter_namespace, is_descriptor_exhaustion
 from paddock.cage.network.netlink import add_local_route, redirect_tcp
@@ -58,7 +58,7 @@ def add_ipv6(plan: NetworkPlan) -> NetworkPlan:
     """Extend `net:*` to every IPv6 address, for a machine that has IPv6."""
     if not plan.unrestricted:
         return plan
-    return replace(plan, routes=(*plan.routes, "::/0"), redirect=(*plan.redirect, f"!{LOOPBACK6}/128"))
+    return dataclasses.replace(plan, routes=(*plan.routes, "::/0"), redirect=(*plan.redirect, f"!{LOOPBACK6}/128"))
 
 
 def match_sockets(plan: NetworkPlan, count: int) -> tuple[PlannedSocket, ...] | None:

@@ -9,6 +9,7 @@ Nothing is allowed that a person has not granted.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -146,7 +147,7 @@ class LearningTrial:
         for number in range(MAX_PASSES):
             again = f"starting it again, to see what else it needs ({number})"
             self._on_progress(again if number else "starting it")
-            spec = replace(cage, cage_id=f"{cage.cage_id}-{number}", learning=learning)
+            spec = dataclasses.replace(cage, cage_id=f"{cage.cage_id}-{number}", learning=learning)
             outcome = await self._run_pass(self._deployment, spec, prepared, calls=_calls_again(outcomes))
             outcomes.append(outcome)
             if number == 0:
@@ -157,7 +158,7 @@ class LearningTrial:
                 learned.object("it tried more than is observed, and was ended", "ask its author what it looks for")
             if outcome.seen.flooded or stand_ins == learning.stand_ins:
                 break
-            learning = replace(learning, stand_ins=stand_ins)
+            learning = dataclasses.replace(learning, stand_ins=stand_ins)
         return outcomes
 
     async def _propose(self, outcome: PassOutcome, prepared: PreparedLaunch, learned: Learned) -> None:

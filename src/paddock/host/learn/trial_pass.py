@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.network.egress_proxy import CageNetwork
@@ -122,8 +122,10 @@ class TrialRunner:
         except CageUnavailable as error:
             if error.error_code != _NO_REDIRECT_CODE or cage.learning is None or not cage.learning.network:
                 raise
-            learning = replace(cage.learning, network=False)
-            return await self._run(deployment, replace(cage, learning=learning), config, publish, advice, call)
+            learning = dataclasses.replace(cage.learning, network=False)
+            return await self._run(
+                deployment, dataclasses.replace(cage, learning=learning), config, publish, advice, call
+            )
 
     async def _run(
         self,

@@ -212,7 +212,7 @@ class LaunchPreparer:
             config=inputs.config,
             learning=learning,
         )
-        return replace(cage, tenant=deployment.key.tenant)
+        return dataclasses.replace(cage, tenant=deployment.key.tenant)
 
     @property
     def hidden_paths(self) -> tuple[str, ...]:
