@@ -93,9 +93,12 @@ def attributes_of(owner: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def is_record(owner: ast.ClassDef) -> bool:
-    """Whether a class is a dataclass whose fields may change."""
+    """Whether a class is a struct or a dataclass whose fields may change."""
     decorators = [ast.unparse(decorator) for decorator in owner.decorator_list]
-    return any(one.startswith("dataclass") and "frozen=True" not in one for one in decorators)
+    if any("dataclass" in one and "frozen=True" not in one for one in decorators):
+        return True
+    frozen = any(option.arg == "frozen" and ast.unparse(option.value) == "True" for option in owner.keywords)
+    return not frozen and any(ast.unparse(base) == "Struct" for base in owner.bases)
 
 
 def is_own(node: ast.expr) -> TypeGuard[ast.Attribute]:

@@ -16,8 +16,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
-
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.observe.observer import observe
 from paddock.cage.plan.compile import HostPaths, compile_cage
@@ -59,7 +57,7 @@ class Daemon:
             seen = await observer.finish()
         printed = os.read(process.stdout, 65536).decode() + os.read(process.stderr, 65536).decode()
         await self.end(number)
-        return {"printed": printed, "seen": to_builtins(seen), "ended": to_builtins(ended)}
+        return {"printed": printed, "seen": dataclasses.asdict(seen), "ended": dataclasses.asdict(ended)}
 
     async def compile(self, script: str, capabilities: list[str]) -> int:
         """What a launch begins with; `launch_compiled` does the rest."""
@@ -133,7 +131,7 @@ class Daemon:
         ended = await process.wait()
         for descriptor in (process.stdin, process.stdout, process.stderr, *(process.artifacts or ())):
             os.close(descriptor)
-        return to_builtins(ended)
+        return dataclasses.asdict(ended)
 
     async def signal(self, number: int, which: int) -> None:
         self._processes[number].signal(which)

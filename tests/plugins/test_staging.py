@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import socket
@@ -13,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from paddock.core.errors import Invalid, OperatorError
 from paddock.plugins.package.extract import InstallProgress
@@ -292,7 +292,7 @@ def test_git_that_hangs_or_is_cancelled_is_killed_with_all_its_children(
             parse_source(f"git+{repository}"),
             tmp_path / "s",
             when_started,
-            git_limits=replace(GIT_LIMITS, timeout_s=0.1),
+            git_limits=dataclasses.replace(GIT_LIMITS, timeout_s=0.1),
         ),
     ):
         pass
@@ -309,7 +309,9 @@ def test_a_repository_that_is_far_too_big_is_cut_off_while_it_is_fetched(
     with (
         pytest.raises(OperatorError) as caught,
         stage_package(
-            parse_source(f"git+{repository}"), tmp_path / "s", git_limits=replace(GIT_LIMITS, file_bytes=1_000_000)
+            parse_source(f"git+{repository}"),
+            tmp_path / "s",
+            git_limits=dataclasses.replace(GIT_LIMITS, file_bytes=1_000_000),
         ),
     ):
         pass

@@ -18,10 +18,9 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Literal, TypeAlias
-
-from msgspec import Struct
 
 from paddock.cage.spec import NOBODY
 
@@ -37,7 +36,8 @@ _KILL_WAIT_MS = 500
 _MAX_SWEEPS = 10
 
 
-class ProcessLimits(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ProcessLimits:
     """Limits of one run; None stands for no limit.
 
     Attributes:
@@ -56,7 +56,8 @@ class ProcessLimits(Struct, frozen=True):
 _PROBE_LIMITS = ProcessLimits()
 
 
-class BoundedRun(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class BoundedRun:
     """The result of a run.
 
     Attributes:

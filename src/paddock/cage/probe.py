@@ -10,9 +10,8 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-
-from msgspec import Struct
 
 from paddock.cage.bounded_process import BoundedRun, ProcessLimits, run_bounded
 from paddock.cage.errors import CageUnavailable
@@ -52,7 +51,8 @@ FIXES = {
 }
 
 
-class Bubblewrap(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
     """A bubblewrap that has built a first cage here."""
 
     program: str

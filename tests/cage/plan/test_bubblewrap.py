@@ -6,11 +6,11 @@ the difference.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,7 +70,7 @@ def test_no_grant_takes_a_wall_away(name: str) -> None:
 
 
 def test_memory_that_looks_like_a_disk_is_bounded_too() -> None:
-    told = page(dataclasses.replace(caged(), limits=ResourceLimits(tmp_bytes=1234)))
+    told = page(replace(caged(), limits=ResourceLimits(tmp_bytes=1234)))
     assert told.count("  --size 1234\n  --perms 1777\n--tmpfs") == 2
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 import pytest
-from msgspec.structs import replace
 
 from paddock.cage.spec import BindMount, CageSpec, PythonScript, ResourceLimits
 from paddock.cage.zygote.warm_start import add_plugin_trees, plan_warm_start, shadows_library
@@ -38,7 +37,7 @@ def test_the_zygote_of_a_plugin_has_nothing_of_the_plugin_in_its_cage() -> None:
 
 def test_two_plugins_that_differ_in_what_is_their_own_come_from_one_zygote() -> None:
     other = f"{TREES}/mail/2.0.0"
-    second = dataclasses.replace(
+    second = replace(
         SPEC,
         cage_id="cage-2",
         directory=other,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-from msgspec import Struct, field
+from dataclasses import dataclass, field
 
 from paddock.cage.spec import StandIn
 from paddock.core.printable import printable
@@ -21,7 +20,8 @@ from paddock.manifest.credential_paths import credentials_at, is_whole_home, run
 MAX_PROPOSALS = 20
 
 
-class GrantProposal(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class GrantProposal:
     """A grant that would have let the plugin do what it tried.
 
     Attributes:
@@ -52,14 +52,16 @@ class GrantProposal(Struct, frozen=True):
                 return None
 
 
-class Obstacle(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Obstacle:
     """Something that the plugin tried and that no grant allows, or that has to be put right first."""
 
     message: str
     hint: str = ""
 
 
-class Learned(Struct):
+@dataclass(slots=True)
+class Learned:
     """What was learned so far. Proposals that another one covers are left out, unless only the narrower one is ticked.
 
     Attributes:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 from paddock.cage.learn.proposal import Learned
 from paddock.cage.observe.observation import FileAttempt, Observations
@@ -63,7 +62,8 @@ _VERBS = {"look": "looks for", "read": "reads", "write": "writes", "execute": "r
 _STRENGTH = ("look", "execute", "read", "write")
 
 
-class LearningContext(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LearningContext:
     """What a plugin's attempts are compared with.
 
     Attributes:

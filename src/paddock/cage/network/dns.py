@@ -12,8 +12,7 @@ import re
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 MAX_QUERY_BYTES = 512
 TTL_S = 60
@@ -27,7 +26,8 @@ _NAME_FROM_QUESTION = b"\xc0\x0c"  # a pointer to the name that stands after the
 _LABEL = re.compile(rb"[A-Za-z0-9_-]{1,63}")
 
 
-class DnsReply(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class DnsReply:
     """What to send back, and what was asked; the name is empty where the question could not be read."""
 
     data: bytes

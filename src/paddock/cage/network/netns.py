@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import dataclasses
 import errno
 import fcntl
 import json
@@ -18,9 +17,8 @@ import signal
 import socket
 import struct
 import time
+from dataclasses import dataclass, replace
 from typing import Literal
-
-from msgspec import Struct
 
 from paddock.cage.linux import NO_DESCRIPTORS_CODE, RAISE_NOFILE_HINT, enter_namespace, is_descriptor_exhaustion
 from paddock.cage.network.netlink import add_local_route, redirect_tcp
@@ -31,7 +29,8 @@ LOOPBACK6 = "::1"
 SocketPurpose = Literal["host", "redirect", "dns"]
 
 
-class PlannedSocket(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PlannedSocket:
     """One socket inside the cage: a listener for one host, the one for all redirected TCP, or the DNS server's."""
 
     purpose: SocketPurpose
@@ -58,7 +57,7 @@ def add_ipv6(plan: NetworkPlan) -> NetworkPlan:
     """Extend `net:*` to every IPv6 address, for a machine that has IPv6."""
     if not plan.unrestricted:
         return plan
-    return dataclasses.replace(plan, routes=(*plan.routes, "::/0"), redirect=(*plan.redirect, f"!{LOOPBACK6}/128"))
+    return replace(plan, routes=(*plan.routes, "::/0"), redirect=(*plan.redirect, f"!{LOOPBACK6}/128"))
 
 
 def match_sockets(plan: NetworkPlan, count: int) -> tuple[PlannedSocket, ...] | None:

@@ -6,10 +6,9 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import anyio
-from msgspec import Struct
-from msgspec.structs import replace
 
 from paddock.cage.network.splice import PipePool, RelayIdle, SpliceRelay
 from paddock.net.dial import DialFailed, OutboundNetwork, dial
@@ -22,7 +21,8 @@ PLUGIN_ENDED = "net.plugin_ended"
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
-class NetworkLimits(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class NetworkLimits:
     """How much of the daemon one plugin's network may use, and how long a connection may take."""
 
     connections: int = 64  # of one cage at a time
@@ -109,7 +109,8 @@ DENIAL_WINDOW_S = 60.0
 MAX_DISTINCT_DENIALS = 100
 
 
-class NetworkDenial(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class NetworkDenial:
     """A connection or name lookup that a plugin was denied."""
 
     host: str

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
-
-from msgspec import Struct
 
 FileUse: TypeAlias = Literal["look", "read", "write", "execute"]
 
 
-class FileAttempt(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FileAttempt:
     """A file that the plugin named, as the cage sees the path; `look` asks only whether and what it is."""
 
     use: FileUse
     path: str
 
 
-class NetworkAttempt(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class NetworkAttempt:
     """A host that the plugin was refused. Without a port it only asked for the name."""
 
     host: str
     port: int | None
 
 
-class Observations(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Observations:
     """What a plugin tried, each once, in the order of its first attempt.
 
     Attributes:

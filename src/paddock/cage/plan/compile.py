@@ -20,12 +20,10 @@ directories shows them empty; a write grant around them, or any grant inside the
 
 from __future__ import annotations
 
-import dataclasses
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
-
-from msgspec import Struct
 
 from paddock.cage.errors import CageUnavailable
 from paddock.cage.plan.allowed_programs import AllowedPrograms
@@ -52,7 +50,8 @@ _DEFAULT_LIMITS = ResourceLimits()
 _NO_CONFIG: Mapping[str, Any] = {}
 
 
-class HostPaths(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class HostPaths:
     """Paths that are the same for every plugin of this host."""
 
     python: str  # the host's own interpreter; it runs `sandbox_init` where the plugin is no Python program
@@ -145,17 +144,17 @@ def compile_cage(
     )
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class _Compilation:
     """One compilation in progress: the mounts, the allowed programs, and the problems found."""
 
     root: str
     host_paths: HostPaths
     filesystem: HostFilesystem
-    layout: MountLayout = dataclasses.field(init=False)
-    programs: AllowedPrograms = dataclasses.field(init=False)
-    real_root: str = dataclasses.field(init=False)
-    problems: list[Problem] = dataclasses.field(default_factory=list[Problem])
+    layout: MountLayout = field(init=False)
+    programs: AllowedPrograms = field(init=False)
+    real_root: str = field(init=False)
+    problems: list[Problem] = field(default_factory=list[Problem])
     host_program: ResolvedProgram | None = (
         None  # the command's program, where it is one that the machine has for everybody
     )

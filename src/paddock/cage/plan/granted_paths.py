@@ -11,8 +11,7 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Iterable
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.plan.mount_layout import NEVER_MOUNTED, is_below
@@ -24,7 +23,8 @@ from paddock.manifest.capability import Capability, Execute, FileAccess, PathRoo
 CAGE_PRIVATE = "/tmp"  # noqa: S108 a directory below it can be granted, it itself is the cage's own
 
 
-class GrantRoots(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class GrantRoots:
     """The directories that `config:` and `project:` stand for; None where this plugin has none."""
 
     config: str | None = None

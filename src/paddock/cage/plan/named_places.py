@@ -9,10 +9,9 @@ import posixpath
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
-
-from msgspec import Struct
 
 from paddock.cage.plan.mount_layout import is_below
 from paddock.manifest.capability import Capability, Execute, FileAccess
@@ -26,7 +25,8 @@ _SEPARATORS = re.compile(r"[=:,;\"'\s]+")
 _SCRATCH_VARIABLES = frozenset({"TMPDIR", "TMP", "TEMP", "TEMPDIR", "PATH"})
 
 
-class NamedPlaces(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class NamedPlaces:
     """What the settings of one plugin name.
 
     Attributes:
@@ -62,7 +62,8 @@ class NamedPlaces(Struct, frozen=True):
         return next((where for where, text in self.texts if pattern.search(text)), "")
 
 
-class SettingText(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class SettingText:
     """One text of a plugin's settings.
 
     Attributes:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.spec import SymbolicLink
@@ -23,14 +22,16 @@ _MAX_LINKS = 40  # the kernel's limit, too
 _PYTHON = re.compile(r"python3?(\.\d+)?")
 
 
-class ResolvedPath(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ResolvedPath:
     """The real path behind a path."""
 
     real: str
     links: tuple[SymbolicLink, ...]  # every link that was followed, in order
 
 
-class ResolvedProgram(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ResolvedProgram:
     """A program as it was named, and its file."""
 
     path: str

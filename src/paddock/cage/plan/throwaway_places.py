@@ -10,9 +10,8 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from msgspec import Struct
 
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.plan.mount_layout import is_below
@@ -36,7 +35,8 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _SCRATCH_WORDS = frozenset({"cache", "cachedir", "scratch", "temp", "tempdir", "temporary", "tmp", "tmpdir"})
 
 
-class LostPath(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LostPath:
     """A path that the settings name, and that leads to a throw-away place of the cage."""
 
     where: str  # as in "its variable STORE"
