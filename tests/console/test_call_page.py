@@ -26,7 +26,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     paddock = Paddock(folder / "home")
     prepare_home(paddock, enabled_parrot)
     paddock.quickly("tenant", "add", "acme")
-    for options in (("ann",), ("eve", "--tenant", "acme", "--role", "operator")):
+    for options in (("ann", "--name", "Ann Müller-Lind"), ("eve", "--tenant", "acme", "--role", "operator")):
         paddock.quickly("user", "add", *options)
     with daemon(paddock) as started:
         yield started
@@ -128,6 +128,11 @@ def test_activity_is_paged_and_people_see_their_own_calls_alone(served: Daemon) 
     assert not first & second
     assert "95% within" in listed
     assert re.findall(r'id="(call_\w+)"', shown(served, "/activity?person=user:ann")) == [hers]
+    named = 'title="user:ann">Ann Müller-Lind</span>'
+    for path in ("/activity", "/", f"/calls/{hers}", "/plugins/parrot/calls", "/map"):
+        assert named in shown(served, path), path
+    for path in ("/ledger?principal=user:ann", "/plugins/parrot"):
+        assert "Ann Müller-Lind" in shown(served, path), path
     told = served.ask("GET", "//activity", accept="text/html", paddock_as="user:ann")
     assert re.findall(r'id="(call_\w+)"', str(told.body)) == [hers]
     assert "Enter a day" in shown(served, "/activity?day=soon", status=422)
@@ -154,6 +159,9 @@ def test_the_page_of_a_call_is_for_who_made_it_and_its_log_for_operators(served:
     assert served.ask("GET", f"/calls/{hers}").body["log"]
     assert (ann.get(f"/calls/{theirs}").status, ann.get(f"/calls/{hers}").status) == (404, 200)
     assert ann.send(f"/calls/{theirs}/cancel").status == 404
+    settings = ann.get("/settings").text
+    assert 'aria-label="Your menu: Ann Müller-Lind"' in settings
+    assert '<td>Ann Müller-Lind <code class="small">user:ann</code></td>' in settings
     found = set(re.findall(r"/calls/(call_\w+)", ann.get("/find?q=parrot").text))
     assert (hers in found, theirs in found) == (True, False)
 

@@ -8,8 +8,8 @@ from msgspec import Struct
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
-from paddock.console.page import CSP, CSP_WITHOUT_SCRIPTS, frame_values
-from paddock.console.templates import render
+from paddock.console.page import CSP, CSP_WITHOUT_SCRIPTS, frame_values, page_names
+from paddock.console.templates import NAMES, render
 from paddock.web.security.authenticate import Caller
 
 
@@ -43,7 +43,7 @@ class ProblemPage(Struct, frozen=True):
             fields = {name: problem.get(name) for name in ("message", "hint", "action", "code", "error_id", "errors")}
             if problem["code"] == "http.no_route":
                 fields["hint"] = ""  # the hint points programs to the API description
-            layout_values = frame_values(caller, path) if caller is not None else {}
+            layout_values = {NAMES: page_names(scope), **frame_values(caller, path)} if caller is not None else {}
             text = render(
                 "problem.html",
                 {**layout_values, **fields, "heading": _HEADING_BY_STATUS.get(status, "This did not work")},

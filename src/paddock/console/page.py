@@ -10,9 +10,10 @@ from urllib.parse import quote
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.types import Scope
 
 from paddock.console.places import position_of, visible_places
-from paddock.console.templates import render
+from paddock.console.templates import NAMES, render
 from paddock.core.call import OPERATOR as THE_OPERATOR
 from paddock.core.errors import Denied, Invalid, Problem
 from paddock.core.printable import printable
@@ -33,6 +34,8 @@ TOUR_STATE_KEY: Final = "tour"
 """Key of the tour in a request's state, see `TourGuide`."""
 BADGE_STATE_KEY: Final = "inbox_badge"
 """Key of the inbox's count in a request's state, see `InboxBadges`."""
+NAMES_STATE_KEY: Final = "names_by_principal"
+"""Key of the names of people and API keys in a request's state, see `PageNames`."""
 PageHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -71,8 +74,14 @@ def render_page(request: Request, template: str, values: Mapping[str, Any], stat
         "said": FLASH_MESSAGES.get(request.query_params.get("said", ""), ""),
         "tour": request.scope["state"].get(TOUR_STATE_KEY),
         "badge": request.scope["state"].get(BADGE_STATE_KEY, 0),
+        NAMES: page_names(request.scope),
     }
     return html_response(request, render(template, {**layout_values, **values}), status)
+
+
+def page_names(scope: Scope) -> Mapping[str, str]:
+    """Return what the people and API keys of the caller's tenant are called, by principal."""
+    return scope["state"].get(NAMES_STATE_KEY, {})
 
 
 def frame_values(caller: Caller, path: str) -> dict[str, Any]:

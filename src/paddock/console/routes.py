@@ -6,6 +6,7 @@ import asyncio
 
 from paddock.console.inbox_badge import InboxBadges
 from paddock.console.page import Page
+from paddock.console.page_names import PageNames
 from paddock.console.pages.approvals.approvals import ApprovalPages
 from paddock.console.pages.approvals.unknown_outcomes import UnknownOutcomePages
 from paddock.console.pages.calls.activity import ActivityPages
@@ -86,5 +87,9 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         *WebhookPages(host).routes(),
         *HostSettingsPages(host).routes(),
     ]
-    tour, badges = TourGuide(host), InboxBadges(host, closing, inbox_changes)
-    return [*map(badges.with_badge, map(tour.with_tour, pages)), *tour.routes(), *badges.routes()]
+    tour, badges, names = TourGuide(host), InboxBadges(host, closing, inbox_changes), PageNames(host)
+    return [
+        *map(names.with_names, map(badges.with_badge, map(tour.with_tour, pages))),
+        *tour.routes(),
+        *badges.routes(),
+    ]

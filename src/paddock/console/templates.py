@@ -29,8 +29,8 @@ from paddock.core.printable import count_text
 from paddock.ledger.text.sentence_template import duration_text
 from paddock.plugins.package.rules import format_bytes
 
-KEY_LABELS: Final = "key_labels"
-"""The template value with the labels of API keys by principal, for pages that name callers."""
+NAMES: Final = "names_by_principal"
+"""The template value with what people and API keys are called, by principal."""
 _TEMPLATE_DIR: Final = Path(__file__).parent / "templates"
 _CALL_SEVERITIES: Final = {
     "succeeded": "good",
@@ -70,6 +70,8 @@ def _environment() -> Environment:
     }
     filters |= {
         "who": _principal_filter,
+        "person": _principal_element,
+        "named": name_element,
         "asker": _requester_filter,
         "asked_words": approval_state_text,
         "lasting": approval_scope_text,
@@ -88,12 +90,24 @@ def _environment() -> Environment:
 
 @pass_context
 def _principal_filter(context: Context, principal: str) -> str:
-    return principal_name(principal, context.get(KEY_LABELS, {}))
+    return principal_name(principal, context.get(NAMES, {}))
+
+
+@pass_context
+def _principal_element(context: Context, principal: str) -> Markup:
+    return name_element(_principal_filter(context, principal), principal)
+
+
+def name_element(name: str, principal: str | None) -> Markup:
+    """Render a name with the principal as its tooltip: two people may be called the same."""
+    if not principal:
+        return mark_invisible(name)
+    return Markup('<span title="{}">{}</span>').format(principal, mark_invisible(name))
 
 
 @pass_context
 def _requester_filter(context: Context, request: Mapping[str, Any]) -> str:
-    return requester_name(request, context.get(KEY_LABELS, {}))
+    return requester_name(request, context.get(NAMES, {}))
 
 
 def time_element(at: str | None) -> Markup:

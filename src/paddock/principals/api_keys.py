@@ -24,7 +24,6 @@ from paddock.core.events.principals import ApiKeyCreated, ApiKeyRevoked
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.core.printable import printable
 from paddock.core.secret import Secret
-from paddock.principals.caller_text import label_with_owner
 from paddock.principals.name_rules import validate_names
 from paddock.principals.people import load_rights, require_person
 from paddock.store.audited_transaction import AuditedTransaction
@@ -130,15 +129,6 @@ def create_key(
     )
     change.publish.publish(ApiKeyCreated(key_id, f"user:{owner}", *rights_fields, expiry, change.by))
     return require_key(change.tx, change.tenant, key_id), Secret(token)
-
-
-def key_labels(tx: Transaction, tenant: str) -> dict[str, str]:
-    """Return the labels of a tenant's keys by principal, as in `key:ID`.
-
-    Each says who owns it, see `label_with_owner`. Keys without a label are left out.
-    """
-    rows = tx.all("SELECT id, owner, label FROM api_keys WHERE tenant = ? AND label <> ''", (tenant,))
-    return {f"key:{row['id']}": label_with_owner(printable(row["label"], 80), row["owner"]) for row in rows}
 
 
 def authenticate_key(tx: Transaction, token: str, now: datetime, *, tenant: str | None = None) -> Principal:

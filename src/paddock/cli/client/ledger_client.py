@@ -61,14 +61,15 @@ def read_latest(tenant: str, entry_filter: EntryFilter, *, before: int | None, c
     return LatestEntries(entries[::-1], end)
 
 
-def read_key_labels(tenant: str, entries: Iterable[LedgerEntry]) -> dict[str, str]:
-    """Return the labels of API keys by principal, if an entry names a key."""
+def read_key_names(tenant: str, entries: Iterable[LedgerEntry]) -> dict[str, str]:
+    """Return what API keys are called, by principal, if an entry names a key. People are named by their login names."""
     if not any(str(value).startswith("key:") for entry in entries for value in entry.personal.values()):
         return {}
-    from paddock.principals.api_keys import key_labels
+    from paddock.principals.display_names import read_names
 
     with open_for_read() as store:
-        return store.plugins.database.read(lambda tx: key_labels(tx, tenant))
+        names = store.plugins.database.read(lambda tx: read_names(tx, tenant))
+    return {principal: name for principal, name in names.items() if principal.startswith("key:")}
 
 
 def find_history(tenant: str, name: str) -> EntryHistory:

@@ -33,11 +33,11 @@ def item_tag(item: InboxItem) -> str:
     return _TAGS[item.kind]
 
 
-def item_sentence(item: InboxItem, labels: Mapping[str, str]) -> str:
+def item_sentence(item: InboxItem, names: Mapping[str, str]) -> str:
     """Return who wants what, with names."""
     if item.kind not in (InboxKind.APPROVAL, InboxKind.CONSENT):
         return item.title
-    asker = requester_name({"requester": item.requester, "for_person": item.for_person}, labels)
+    asker = requester_name({"requester": item.requester, "for_person": item.for_person}, names)
     wish = "to use your data in" if item.kind is InboxKind.CONSENT else "to run"
     return f"{capitalize_first(asker)} wants {wish} {item.callable} of {item.plugin}"
 

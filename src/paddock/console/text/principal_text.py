@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+from paddock.principals.display_names import find_name
+
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 _PRINCIPAL_TEXTS: Final = {
     "agent": "agent {}",
     "adapter": "adapter {}",
@@ -26,30 +28,29 @@ _APPROVAL_STATES: Final = {
 }
 
 
-def principal_name(principal: str, labels: Mapping[str, str] = _NO_LABELS) -> str:
-    """Return a readable name: `ann` for `user:ann`, `ann’s assistant` for her key of that label.
+def principal_name(principal: str, names: Mapping[str, str] = _NO_NAMES) -> str:
+    """Return a readable name: `Ann Lee` for `user:ann`, `Ann Lee’s assistant` for her key of that label.
 
     Others are named with their kind.
 
     Args:
         principal: The principal.
-        labels: The labels of API keys with their owners, by principal.
+        names: What people and API keys are called; see `read_names`.
     """
     tenant, _, name = principal.rpartition("/")
+    if not tenant and (known := find_name(name, names)):
+        return known
     prefix, _, bare_name = name.partition(":")
-    if name in labels:
-        return labels[name]
     text = _PRINCIPAL_TEXTS.get(prefix, "{}").format(bare_name) if bare_name else name
     return f"{text} of {tenant}" if tenant else text
 
 
-def requester_name(request: Mapping[str, Any], labels: Mapping[str, str] = _NO_LABELS) -> str:
-    """Return who requests an approval: for an API key without a label also the person it acts for."""
+def requester_name(request: Mapping[str, Any], names: Mapping[str, str] = _NO_NAMES) -> str:
+    """Return who requests an approval: for an API key that is gone also the person it acted for."""
     requester, person = str(request["requester"]), str(request.get("for_person") or "")
-    name = requester.rpartition("/")[2]
-    if not name.startswith("key:") or name in labels or not person:
-        return principal_name(requester, labels)
-    return f"{principal_name(person)}, with the {principal_name(requester, labels)}"
+    if not requester.rpartition("/")[2].startswith("key:") or find_name(requester, names) or not person:
+        return principal_name(requester, names)
+    return f"{principal_name(person, names)}, with the {principal_name(requester, names)}"
 
 
 def approval_state_text(state: str) -> str:

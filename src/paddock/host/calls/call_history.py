@@ -24,8 +24,9 @@ from paddock.ledger.entry_hash import SealedEntry
 from paddock.ledger.read.failures import is_failure
 from paddock.ledger.read.search import RowFilter, find_rows
 from paddock.manifest.names import full_name
-from paddock.principals.api_keys import key_labels, list_keys
+from paddock.principals.api_keys import list_keys
 from paddock.principals.caller_text import caller_text
+from paddock.principals.display_names import read_names
 from paddock.store.database import Database, Transaction
 
 OutcomeFilter: TypeAlias = Literal["", "failed", "denied", "waiting", "running"]
@@ -71,7 +72,7 @@ class _HistoryRows(NamedTuple):
 
     ended: list[CallRowJson]
     older: int | None
-    labels: dict[str, str]
+    names: dict[str, str]
     callers: Sequence[str] | None
     waiting: list[WaitingCall]
 
@@ -101,7 +102,7 @@ class CallHistory:
         shows_current = before is None and wanted.outcome in ("", "waiting", "running") and is_today
 
         def read(tx: Transaction) -> _HistoryRows:
-            labels = key_labels(tx, by.tenant)
+            names = read_names(tx, by.tenant)
             callers = _visible_callers(tx, by, wanted)
             waiting: list[WaitingCall] = []
             if shows_current and wanted.outcome != "running":
@@ -110,13 +111,13 @@ class CallHistory:
                     tx, by.tenant, now, requesters=requesters, plugin=plugin, limit=MAX_CURRENT_CALLS
                 )
             if wanted.outcome in ("waiting", "running"):
-                return _HistoryRows([], None, labels, callers, waiting)
+                return _HistoryRows([], None, names, callers, waiting)
             rows, older = _ended_rows(tx, by.tenant, wanted, callers, before, limit)
-            listed = (_row_json(tx, by.tenant, row, labels) for row in rows)
-            return _HistoryRows([one for one in listed if one is not None], older, labels, callers, waiting)
+            listed = (_row_json(tx, by.tenant, row, names) for row in rows)
+            return _HistoryRows([one for one in listed if one is not None], older, names, callers, waiting)
 
-        ended, older, labels, callers, waiting = await self._database.read(read)
-        current = self._current(by, wanted, callers, labels, waiting) if shows_current else []
+        ended, older, names, callers, waiting = await self._database.read(read)
+        current = self._current(by, wanted, callers, names, waiting) if shows_current else []
         shown = {one["call_id"] for one in current}
         return CallPage(current, [one for one in ended if one["call_id"] not in shown], older)
 
@@ -151,17 +152,17 @@ class CallHistory:
         by: Principal,
         wanted: CallFilter,
         callers: Sequence[str] | None,
-        labels: dict[str, str],
+        names: dict[str, str],
         waiting: Sequence[WaitingCall],
     ) -> list[CallRowJson]:
         """Return the calls that run on this host or wait on any, newest first."""
         listed = [
-            _handle_json(handle, labels)
+            _handle_json(handle, names)
             for handle in self._registry.list_current(by.tenant)
             if _is_wanted(handle, wanted, callers)
         ]
         here = {one["call_id"] for one in listed}
-        listed += [_waiting_json(one, labels) for one in waiting if one.call not in here]
+        listed += [_waiting_json(one, names) for one in waiting if one.call not in here]
         return sorted(listed, key=lambda one: one["call_id"], reverse=True)[:MAX_CURRENT_CALLS]
 
 
@@ -215,7 +216,7 @@ def _ended_as_wanted(wanted: CallFilter, listed: Mapping[str, Any]) -> bool:
             return True
 
 
-def _row_json(tx: Transaction, tenant: str, row: SealedEntry, labels: dict[str, str]) -> CallRowJson | None:
+def _row_json(tx: Transaction, tenant: str, row: SealedEntry, names: dict[str, str]) -> CallRowJson | None:
     """Return a call that ended; None for one that went on after a person approved it."""
     facts = parse_object(row.facts)
     personal = {} if row.personal is None else parse_object(row.personal)
@@ -238,7 +239,7 @@ def _row_json(tx: Transaction, tenant: str, row: SealedEntry, labels: dict[str, 
         "at": row.at,
         "duration_ms": facts.get("duration_ms"),
         "who": row.principal,
-        "who_name": caller_text(row.principal, owner if isinstance(owner, str) else None, labels),
+        "who_name": caller_text(row.principal, owner if isinstance(owner, str) else None, names),
     }
 
 
@@ -252,7 +253,7 @@ def _is_wanted(handle: CallHandle, wanted: CallFilter, callers: Iterable[str] | 
     )
 
 
-def _handle_json(handle: CallHandle, labels: dict[str, str]) -> CallRowJson:
+def _handle_json(handle: CallHandle, names: dict[str, str]) -> CallRowJson:
     principal = handle.context.principal
     return {
         "call_id": handle.id,
@@ -264,11 +265,11 @@ def _handle_json(handle: CallHandle, labels: dict[str, str]) -> CallRowJson:
         "at": handle.started_at,
         "duration_ms": None,
         "who": principal.id,
-        "who_name": caller_text(principal.id, principal.owner, labels),
+        "who_name": caller_text(principal.id, principal.owner, names),
     }
 
 
-def _waiting_json(waiting: WaitingCall, labels: dict[str, str]) -> CallRowJson:
+def _waiting_json(waiting: WaitingCall, names: dict[str, str]) -> CallRowJson:
     """Return a call that another host keeps, or one that has ended since; its answer lets it go on."""
     return {
         "call_id": waiting.call,
@@ -280,5 +281,5 @@ def _waiting_json(waiting: WaitingCall, labels: dict[str, str]) -> CallRowJson:
         "at": waiting.created_at,
         "duration_ms": None,
         "who": waiting.requester,
-        "who_name": caller_text(waiting.requester, waiting.for_person, labels),
+        "who_name": caller_text(waiting.requester, waiting.for_person, names),
     }

@@ -33,8 +33,8 @@ from paddock.host.plugins.logs.log_files import LogLineJson
 from paddock.host.plugins.logs.log_reader import PluginLogReader
 from paddock.ledger.entry import LedgerEntry
 from paddock.manifest.names import full_name
-from paddock.principals.api_keys import key_labels
 from paddock.principals.caller_text import caller_text
+from paddock.principals.display_names import read_names
 from paddock.store.database import Database
 
 MAX_LOG_LINES: Final = 200
@@ -67,7 +67,7 @@ class CallRecordJson(CallJson):
     ]
     duration_ms: float | None
     who: Annotated[str | None, "The principal; null if it was erased."]
-    who_name: Annotated[str, "The same for people, such as `ann’s assistant`."]
+    who_name: Annotated[str, "The same for people, such as `Ann Lee’s assistant`."]
     operator: Annotated[str | None, "The operator who made it on the principal's behalf."]
     origin: Annotated[str | None, "Where it was made: `cli`, `http`, `mcp`, `console`; null if that is not known."]
     background: Annotated[bool, "Whether nobody waited for it."]
@@ -101,7 +101,7 @@ class CallRecords:
         ledger: The entries of a call.
         details: The inputs.
         logs: The log of its plugin.
-        database: Holds results of effects and the labels of keys.
+        database: Holds results of effects, and the names of people and keys.
         catalogue: Returns a tenant's callables, for the secrets in the inputs of a call that runs.
         clock: The end of waits that are open.
     """
@@ -144,8 +144,8 @@ class CallRecords:
         if handle is None and explanation is None and not any(entry.call == call_id for entry in entries):
             raise unknown_call_error(call_id)
         details = await self._details.find(by.tenant, call_id, None if OPERATOR in by.roles else by.id)
-        effect, labels = await self._database.read(
-            lambda tx: (find_by_call(tx, by.tenant, call_id), key_labels(tx, by.tenant))
+        effect, names = await self._database.read(
+            lambda tx: (find_by_call(tx, by.tenant, call_id), read_names(tx, by.tenant))
         )
         call = (
             await self._registry.describe(handle)
@@ -156,7 +156,7 @@ class CallRecords:
         spans = build_spans(
             entries,
             {entry.id for entry in altered},
-            labels,
+            names,
             now,
             accepted_at=None if handle is None else handle.started_at,
             running=call["status"] in ("running", "in_progress") and handle is not None,
@@ -176,7 +176,7 @@ class CallRecords:
             "outcome": _outcome(call, explanation),
             "duration_ms": data.get("duration_ms"),
             "who": who,
-            "who_name": caller_text(who, owner, labels),
+            "who_name": caller_text(who, owner, names),
             "operator": handle.context.operator if handle is not None else timeline.operator if timeline else None,
             "origin": handle.context.origin if handle is not None else details.origin if details else None,
             "background": handle.context.background if handle is not None else bool(timeline and timeline.background),

@@ -78,7 +78,7 @@ class CallSpan(Struct, frozen=True):
 def build_spans(
     entries: Sequence[LedgerEntry],
     altered: Collection[str],
-    labels: Mapping[str, str],
+    names: Mapping[str, str],
     now: str,
     *,
     accepted_at: str | None = None,
@@ -89,13 +89,13 @@ def build_spans(
     Args:
         entries: Its entries, and those of its request.
         altered: The ids of entries that were altered.
-        labels: The labels of API keys.
+        names: What people and API keys are called.
         now: The time.
         accepted_at: When the host accepted the call, if this host did and still knows.
         running: Whether the plugin works on it now.
     """
     now_ms = _epoch_ms(now)
-    spans = list(_entry_spans(entries, altered, labels, now_ms))
+    spans = list(_entry_spans(entries, altered, names, now_ms))
     accepted_ms = now_ms if accepted_at is None else _epoch_ms(accepted_at)
     if running and not any(span.kind == "waited" and span.end >= now_ms for span in spans):
         begin = max([accepted_ms, *(span.end for span in spans)])
@@ -107,7 +107,7 @@ def build_spans(
 
 
 def _entry_spans(
-    entries: Sequence[LedgerEntry], altered: Collection[str], labels: Mapping[str, str], now_ms: float
+    entries: Sequence[LedgerEntry], altered: Collection[str], names: Mapping[str, str], now_ms: float
 ) -> Iterable[CallSpan]:
     for index, entry in enumerate(entries):
         at = _epoch_ms(entry.at)
@@ -126,7 +126,7 @@ def _entry_spans(
             begin,
             end,
             type_label(entry.type),
-            entry_sentence(entry, labels, short_names=True),
+            entry_sentence(entry, names, short_names=True),
             "bad" if is_altered else entry_severity(entry),
             waited_for,
             entry,

@@ -11,7 +11,7 @@ from paddock.core.call import OPERATOR, Principal
 from paddock.core.ids import Tenant
 from paddock.core.secret import Secret
 from paddock.host.identity.principal_transactions import PrincipalTransactions, Removal
-from paddock.principals.api_keys import ApiKey, create_key, key_labels, list_keys, require_key, unknown_key_error
+from paddock.principals.api_keys import ApiKey, create_key, list_keys, require_key, unknown_key_error
 from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Transaction
 
@@ -25,10 +25,6 @@ class ApiKeyService:
     async def list_all(self, tenant: Tenant) -> list[ApiKey]:
         """List every key, oldest first."""
         return await self._transactions.read(lambda tx: list_keys(tx, tenant))
-
-    async def labels(self, tenant: Tenant) -> dict[str, str]:
-        """Return the labels of the keys by principal; see `key_labels`."""
-        return await self._transactions.read(lambda tx: key_labels(tx, tenant))
 
     async def list_owned_by(self, principal: Principal) -> list[ApiKey]:
         """List the keys of a person. A key principal owns none, and sees no others."""

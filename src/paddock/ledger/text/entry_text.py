@@ -40,16 +40,16 @@ SENTENCE_TEMPLATES: Final[Mapping[str, SentenceTemplate]] = {
 
 
 def entry_sentence(
-    entry: LedgerEntry, labels: Mapping[str, str] = MappingProxyType({}), *, short_names: bool = False
+    entry: LedgerEntry, names: Mapping[str, str] = MappingProxyType({}), *, short_names: bool = False
 ) -> str:
-    """Describe an entry in one sentence; `labels` are those of API keys, by principal. See `EntryValues`.
+    """Describe an entry in one sentence; `names` are those of people and API keys. See `EntryValues`.
 
     Unknown or unreadable entries are described by their type.
     """
     template = SENTENCE_TEMPLATES.get(entry.type)
     if template is None or "unreadable" in entry.facts:
         return f"{entry.type} was recorded"
-    sentence = template.sentence(EntryValues(entry.data, labels, short_names=short_names))
+    sentence = template.sentence(EntryValues(entry.data, names, short_names=short_names))
     return f"S{sentence[1:]}" if sentence.startswith(UNKNOWN_PERSON) else sentence  # names stay as they are written
 
 

@@ -17,7 +17,7 @@ _PERSON_FIELDS: Final = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 _MAX_VALUE_CHARS: Final = 300
-_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 _SIZE_UNITS: Final = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
 
 
@@ -26,15 +26,15 @@ class EntryValues(Mapping[str, str]):
 
     Args:
         fields: The fields of the entry.
-        labels: The labels of API keys by principal; a sentence names the key and its label.
-        short_names: Whether people and keys are named as for people, `ann’s assistant`, and not by their ids.
+        names: What people and API keys are called, by principal; a sentence has the principal and its name.
+        short_names: Whether a sentence has the name alone, `Ann Lee’s assistant`, without the principal.
     """
 
     def __init__(
-        self, fields: Mapping[str, Any], labels: Mapping[str, str] = _NO_LABELS, *, short_names: bool = False
+        self, fields: Mapping[str, Any], names: Mapping[str, str] = _NO_NAMES, *, short_names: bool = False
     ) -> None:
         self.fields = fields
-        self._labels = labels
+        self._names = names
         self._short_names = short_names
 
     def __getitem__(self, name: str) -> str:
@@ -54,12 +54,14 @@ class EntryValues(Mapping[str, str]):
         if field not in _PERSON_FIELDS:
             return value_text(self.fields.get(field), "something")
         value = self.fields.get(field)
-        names = [one for one in cast("Iterable[Any]", value if isinstance(value, (list, tuple)) else (value,)) if one]
-        if self._short_names and names and all(isinstance(one, str) for one in names):
+        principals = [
+            one for one in cast("Iterable[Any]", value if isinstance(value, (list, tuple)) else (value,)) if one
+        ]
+        if self._short_names and principals and all(isinstance(one, str) for one in principals):
             owner = self.fields.get("owner") if field == "principal" else None
             owner_name = owner if isinstance(owner, str) else None
-            return truncate_text(", ".join(caller_text(one, owner_name, self._labels) for one in names))
-        return labelled(value_text(value, UNKNOWN_PERSON), self._labels)
+            return truncate_text(", ".join(caller_text(one, owner_name, self._names) for one in principals))
+        return labelled(value_text(value, UNKNOWN_PERSON), self._names)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.fields)
@@ -88,9 +90,9 @@ class EntryValues(Mapping[str, str]):
         return template.format(self[name]) if self.fields.get(name) not in (None, "", [], ()) else ""
 
 
-def labelled(principal: str, labels: Mapping[str, str]) -> str:
-    """Return a principal's name with the label of the key, if it is a key that has one."""
-    return f"{principal} “{labels[principal]}”" if principal in labels else principal
+def labelled(principal: str, names: Mapping[str, str]) -> str:
+    """Return a principal with its name, if it has one: `user:ann “Ann Lee”`."""
+    return f"{principal} “{names[principal]}”" if principal in names else principal
 
 
 SentenceSource: TypeAlias = Callable[[EntryValues], str] | str

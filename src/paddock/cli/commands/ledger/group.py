@@ -24,16 +24,16 @@ chain_tenant_option = click.option("--tenant", default=DEFAULT_TENANT, metavar="
 @options.as_json
 def show(name: str, *, tenant: str, as_json: bool) -> None:
     """Show one ledger entry, or all entries of a call or request in order."""
-    from paddock.cli.client.ledger_client import find_history, read_key_labels
+    from paddock.cli.client.ledger_client import find_history, read_key_names
     from paddock.ledger.chain.verify import altered_text
 
     entries, altered = find_history(tenant, name)
     if as_json:
         print_json({"entries": [entry.to_json() for entry in entries], "altered": [entry.id for entry in altered]})
     else:
-        labels = read_key_labels(tenant, entries)
+        names = read_key_names(tenant, entries)
         for entry in entries:
-            tail.print_full_entry(entry, labels)
+            tail.print_full_entry(entry, names)
     for entry in altered:
         print_message(f"{styled('altered:', 'red')} {altered_text(entry)} (paddock ledger verify)")
 

@@ -55,7 +55,7 @@ def tail(
     as_json: bool,
 ) -> None:
     """Show the last ledger entries, oldest first. With --follow and --json: one JSON object per line."""
-    from paddock.cli.client.ledger_client import follow_entries, read_key_labels, read_latest
+    from paddock.cli.client.ledger_client import follow_entries, read_key_names, read_latest
     from paddock.host.ledger.reader import parse_ledger_time
     from paddock.ledger.read.entries import EntryFilter
 
@@ -66,9 +66,9 @@ def tail(
     if as_json and not follow:
         print_json({"tenant": tenant, "entries": [entry.to_json() for entry in entries]})
         return
-    labels = {} if as_json else read_key_labels(tenant, entries)
+    names = {} if as_json else read_key_names(tenant, entries)
     for entry in entries:
-        _print_entry(entry, labels, as_json=as_json)
+        _print_entry(entry, names, as_json=as_json)
     if not follow:
         if not entries:
             print_message("nothing was recorded that fits")
@@ -76,15 +76,15 @@ def tail(
     sys.stdout.flush()
     try:
         for entry in follow_entries(tenant, entry_filter, end):
-            if not as_json and entry.personal.get("principal") not in labels:
-                labels = read_key_labels(tenant, [entry]) or labels
-            _print_entry(entry, labels, as_json=as_json)
+            if not as_json and entry.personal.get("principal") not in names:
+                names = read_key_names(tenant, [entry]) or names
+            _print_entry(entry, names, as_json=as_json)
             sys.stdout.flush()
     except KeyboardInterrupt:  # the normal end; no message
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
 
 
-def _print_entry(entry: LedgerEntry, labels: Mapping[str, str], *, as_json: bool) -> None:
+def _print_entry(entry: LedgerEntry, names: Mapping[str, str], *, as_json: bool) -> None:
     if as_json:
         print_result(json.dumps(entry.to_json()))
         return
@@ -92,10 +92,10 @@ def _print_entry(entry: LedgerEntry, labels: Mapping[str, str], *, as_json: bool
     prefix = (
         f"{styled(timestamp, 'dim', stream=sys.stdout)}  {entry.seq}  {styled(entry.type, 'cyan', stream=sys.stdout)}"
     )
-    print_result(f"{prefix}  {printable(_summary_line(entry, labels), 300)}".rstrip())
+    print_result(f"{prefix}  {printable(_summary_line(entry, names), 300)}".rstrip())
 
 
-def _summary_line(entry: LedgerEntry, labels: Mapping[str, str]) -> str:
+def _summary_line(entry: LedgerEntry, names: Mapping[str, str]) -> str:
     """Summarize an entry in one line: subject, status, principal, and the call's id."""
     from paddock.ledger.text.sentence_template import labelled
 
@@ -104,7 +104,7 @@ def _summary_line(entry: LedgerEntry, labels: Mapping[str, str]) -> str:
     subject = entry.plugin or "-"
     if method:
         subject = method if method.startswith(f"{subject}.") else f"{subject}.{method}"
-    caller = labelled(principal, labels) if principal else None
+    caller = labelled(principal, names) if principal else None
     parts = [subject, *(str(value) for value in (facts.pop("status", None), caller, entry.call) if value)]
     if entry.erased:
         parts.append("(erased)")
@@ -116,8 +116,8 @@ def _summary_line(entry: LedgerEntry, labels: Mapping[str, str]) -> str:
     return "  ".join((*parts, " ".join(rest)))
 
 
-def print_full_entry(entry: LedgerEntry, labels: Mapping[str, str]) -> None:
-    """Print one entry on several lines; `labels` are those of API keys."""
+def print_full_entry(entry: LedgerEntry, names: Mapping[str, str]) -> None:
+    """Print one entry on several lines; `names` are those of API keys."""
     from paddock.core.events.calls import undisclosed_text
     from paddock.ledger.text.sentence_template import labelled
 
@@ -126,7 +126,7 @@ def print_full_entry(entry: LedgerEntry, labels: Mapping[str, str]) -> None:
     lines += [(name, value) for name in ("plugin", "call", "request") if (value := getattr(entry, name))]
     lines += entry.facts.items()
     lines += [
-        (name, labelled(value, labels) if isinstance(value, str) else value) for name, value in entry.personal.items()
+        (name, labelled(value, names) if isinstance(value, str) else value) for name, value in entry.personal.items()
     ]
     if warning := undisclosed_text(entry.facts.get("undisclosed")):
         lines.append(("flagged", warning))

@@ -22,7 +22,6 @@ from paddock.console.forms.parse import RAW_JSON_FIELD
 from paddock.console.forms.request_form import SubmittedForm, read_form
 from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.console.pages.inbox.outcome import OutcomeView, outcome_fragments, outcome_of
-from paddock.console.templates import KEY_LABELS
 from paddock.console.text.inbox_text import danger_texts
 from paddock.console.text.input_diff import InputDifference, compare_inputs
 from paddock.core.call import CallContext, Principal
@@ -86,8 +85,7 @@ class ApprovalPages:
             principal.tenant, ended=True, before=before, limit=_PAGE_SIZE, to=principal
         )
         next_cursor = approvals[-1]["id"] if len(approvals) == _PAGE_SIZE else None
-        labels = await self._host.identity.api_keys.labels(principal.tenant)
-        values = {"approvals": approvals, "after": next_cursor, KEY_LABELS: labels}
+        values = {"approvals": approvals, "after": next_cursor}
         return render_page(request, "approvals.html", values)
 
     async def show(self, request: Request) -> Response:
@@ -132,15 +130,11 @@ class ApprovalPages:
             "outcome": outcome_of(self._host, approval, context),
             "previous": await self._previous_outcome(request, context),
             "differences": await self._differences_from_replaced(approval, context),
-            KEY_LABELS: await self._host.identity.api_keys.labels(context.tenant),
         }
         return render_page(request, "approval.html", values, status)
 
-    async def _render_review(
-        self, request: Request, approval: ApprovalJson, payload: Any, form: SubmittedForm
-    ) -> Response:
+    def _render_review(self, request: Request, approval: ApprovalJson, payload: Any, form: SubmittedForm) -> Response:
         """Render the difference of an edited version, to be approved as it is."""
-        context = await call_context(self._host, request)
         differences = compare_inputs(approval["preview"].get("params", {}), payload)
         values = {
             "one": approval,
@@ -152,7 +146,6 @@ class ApprovalPages:
             "comment": form.last_text("comment"),
             "scope": form.last_text("scope"),
             "reach": form.last_text("reach"),
-            KEY_LABELS: await self._host.identity.api_keys.labels(context.tenant),
         }
         return render_page(request, "approval_review.html", values)
 
@@ -223,7 +216,7 @@ class ApprovalPages:
         if form.last_text("answer") != "yes" or problems:  # submitted with Enter, or the edit is invalid
             return await self._render(request, edits=edits, text=text, comment=comment, problems=problems, status=422)
         if edits.value is not None and form.last_text("reviewed") != hash_of(edits.value):
-            return await self._render_review(request, approval, edits.value, form)
+            return self._render_review(request, approval, edits.value, form)
         scope = form.last_text("scope")  # only where there is a choice
         reach = form.last_text("reach") if scope != "once" else ""  # reach does not apply to a single approval
         try:
@@ -246,8 +239,7 @@ class ApprovalPages:
     async def show_standing(self, request: Request) -> Response:
         principal = (await call_context(self._host, request)).principal
         standing = await self._host.approvals.list_standing(principal.tenant, revoked=False, to=principal)
-        labels = await self._host.identity.api_keys.labels(principal.tenant)
-        return render_page(request, "standing.html", {"standing": standing, KEY_LABELS: labels})
+        return render_page(request, "standing.html", {"standing": standing})
 
     async def revoke_standing(self, request: Request) -> Response:
         context, standing_id = await call_context(self._host, request), path_param(request, "id")

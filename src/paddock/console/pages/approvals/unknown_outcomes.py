@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from paddock.console.forms.request_form import SubmittedForm, read_form
 from paddock.console.page import Page, redirect_with_flash, render_page
-from paddock.console.templates import KEY_LABELS
 from paddock.core.errors import Busy, Conflict, Invalid, Problem
 from paddock.gate.idempotency.manual_resolution import MAX_COMMENT_CHARS, record_json
 from paddock.gate.idempotency.states import EffectState
@@ -58,8 +57,7 @@ class UnknownOutcomePages:
         )
         next_cursor = effects[-1].effect.call if len(effects) == _PAGE_SIZE else None
         values = {"doubts": [outcome_values(one) for one in effects], "resolved": resolved, "further": next_cursor}
-        labels = await self._host.identity.api_keys.labels(context.tenant)
-        return render_page(request, "unknown_outcomes.html", {**values, KEY_LABELS: labels})
+        return render_page(request, "unknown_outcomes.html", values)
 
     async def show(self, request: Request) -> Response:
         return await self._render(request)
@@ -82,8 +80,7 @@ class UnknownOutcomePages:
             field = problem.path if problem.path in ("answer", "comment", "sure") else "result"
             mistakes.setdefault(field, []).append(problem)
         values = {"one": outcome, "typed": typed, "mistakes": mistakes, "longest": MAX_COMMENT_CHARS}
-        labels = await self._host.identity.api_keys.labels(context.tenant)
-        return render_page(request, "unknown_outcome.html", {**values, KEY_LABELS: labels}, status)
+        return render_page(request, "unknown_outcome.html", values, status)
 
     async def resolve(self, request: Request) -> Response:
         context, form, call = (

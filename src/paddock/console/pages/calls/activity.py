@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from paddock.console.live_fragments import LiveFragments
-from paddock.console.page import Page, is_operator, render_page
+from paddock.console.page import Page, is_operator, page_names, render_page
 from paddock.console.templates import HtmlFragment, render_fragment
 from paddock.console.tenant_changes import TenantChanges
 from paddock.console.text.call_text import outcome_severity, outcome_text
@@ -125,7 +125,6 @@ class ActivityPages:
         cursor = min(int(before), _MAX_SEQ) if before.isascii() and before.isdigit() and len(before) < 20 else None
         principal = context.principal
         values = await self._list_values(principal, filters, cursor)
-        labels = await self._host.identity.api_keys.labels(context.tenant)
         names = await self._host.ledger.reader.suggest_names(context.tenant) if is_operator(caller_of(request)) else {}
         numbers = None
         if is_operator(caller_of(request)):
@@ -137,7 +136,9 @@ class ActivityPages:
             "numbers": numbers,
             "first": cursor is None,
             "names": names,
-            "person_name": caller_text(filters.given["person"], None, labels) if filters.given["person"] else "",
+            "person_name": caller_text(filters.given["person"], None, page_names(request.scope))
+            if filters.given["person"]
+            else "",
         }
         return render_page(request, "activity.html", values, 422 if filters.mistakes else 200)
 

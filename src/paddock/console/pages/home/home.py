@@ -17,7 +17,7 @@ from paddock.console.live_fragments import LiveFragments
 from paddock.console.page import Page, is_operator, render_page
 from paddock.console.pages.plugins.charts import Chart, calls_chart
 from paddock.console.places import visible_places
-from paddock.console.templates import KEY_LABELS, HtmlFragment, render_fragment
+from paddock.console.templates import NAMES, HtmlFragment, render_fragment
 from paddock.console.tenant_changes import TenantChanges
 from paddock.console.text.call_text import outcome_severity, outcome_text
 from paddock.console.text.inbox_text import item_sentence, item_tag
@@ -92,7 +92,7 @@ class HomePages:
         plugins = [summarize_plugin(item) for item in listed]
         needs = await self._host.inbox.page(InboxQuery(principal, ALL_KINDS, limit=_MAX_NEEDS))
         counts = await self._host.inbox.counts(principal)
-        labels = await self._host.identity.api_keys.labels(principal.tenant)
+        names = await self._host.identity.people.names(principal.tenant)
         calls = await self._host.calls.history.page(principal, CallFilter(), limit=_MAX_RECENT)
         running = [call for call in calls.current if call["outcome"] in _RUNNING_OUTCOMES]
         recent = [call for call in (*calls.current, *calls.ended) if call["outcome"] not in _RUNNING_OUTCOMES]
@@ -101,7 +101,7 @@ class HomePages:
             "operates": operates,
             "may_install": HOST.allows(caller),
             "summary": summarize_home(plugins, needs=counts.total, running=len(running), operates=operates),
-            "needs": [(item, item_sentence(item, labels), item_tag(item)) for item in needs.items],
+            "needs": [(item, item_sentence(item, names), item_tag(item)) for item in needs.items],
             "needs_total": counts.total,
             "with_others": counts.with_others,
             "unavailable": list(dict.fromkeys(needs.unavailable.values())),
@@ -115,7 +115,7 @@ class HomePages:
             "healthy": healthy,
             "healthy_key": _digest(plugin.name for plugin in healthy),
             "recent": [_call_view(call) for call in recent[:_MAX_RECENT]],
-            KEY_LABELS: labels,
+            NAMES: names,
         }
 
     async def _day_values(self, context: CallContext) -> dict[str, Any] | None:

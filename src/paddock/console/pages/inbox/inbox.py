@@ -17,7 +17,7 @@ from paddock.console.live_fragments import LiveFragments
 from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.console.pages.inbox.answer import AnswerResult, answer_items, answer_message
 from paddock.console.pages.inbox.outcome import OutcomeView, find_call, outcome_of
-from paddock.console.templates import KEY_LABELS, HtmlFragment, render_fragment
+from paddock.console.templates import NAMES, HtmlFragment, render_fragment
 from paddock.console.tenant_changes import TenantChanges
 from paddock.console.text.inbox_text import (
     KIND_TEXTS,
@@ -171,10 +171,10 @@ class InboxPages:
         inbox, principal, kind, query = self._host.inbox, reader.principal, reader.kind, reader.query
         page, counts = await inbox.page(query), await inbox.counts(principal)
         asked = await inbox.page(InboxQuery(principal, ALL_KINDS, with_others=True, limit=_WITH_OTHERS_ITEMS))
-        labels = await self._host.identity.api_keys.labels(principal.tenant)
+        names = await self._host.identity.people.names(principal.tenant)
         operates_host, opened = reader.operates_host, reader.opened
         rows = [
-            build_row(item, principal.id, labels, operates_host=operates_host, opened=opened in (item.id, *item.rules))
+            build_row(item, principal.id, names, operates_host=operates_host, opened=opened in (item.id, *item.rules))
             for item in page.items
         ]
         rows = mark_groups(rows)
@@ -187,13 +187,13 @@ class InboxPages:
             "kind": kind,
             "kinds": [(one, KIND_TEXTS[one], counts.by_kind[one]) for one in InboxKind if counts.by_kind[one]],
             "groups": sorted(_common_rules(rows).items()),
-            "with_others": [build_row(item, principal.id, labels, operates_host=operates_host) for item in asked.items],
+            "with_others": [build_row(item, principal.id, names, operates_host=operates_host) for item in asked.items],
             "next": page.next.to_cursor() if page.next else None,
             "query": urlencode(
                 {name: text for name, text in (("kind", kind), ("after", reader.after), ("open", opened)) if text}
             ),
             "unavailable": [(KIND_TEXTS[one], error) for one, error in sorted(page.unavailable.items())],
-            KEY_LABELS: labels,
+            NAMES: names,
         }
 
     async def _outcomes(self, results: Sequence[AnswerResult], context: CallContext) -> dict[str, OutcomeView]:
@@ -226,12 +226,12 @@ def _requested_kind(request: Request) -> InboxKind | None:
 
 
 def build_row(
-    item: InboxItem, me: str, labels: Mapping[str, str], *, operates_host: bool, opened: bool = False
+    item: InboxItem, me: str, names: Mapping[str, str], *, operates_host: bool, opened: bool = False
 ) -> InboxRow:
     """Return an item as the list shows it. Pure."""
     return InboxRow(
         item,
-        item_sentence(item, labels),
+        item_sentence(item, names),
         item_tag(item),
         danger_texts(item.effects),
         other_answerers(item.answerable_by, me),

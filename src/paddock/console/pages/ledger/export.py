@@ -23,18 +23,18 @@ def json_lines(entries: Sequence[LedgerEntry]) -> bytes:
     return b"".join(orjson.dumps(entry.to_json(), option=orjson.OPT_APPEND_NEWLINE) for entry in entries)
 
 
-def csv_lines(entries: Sequence[LedgerEntry], labels: Mapping[str, str]) -> bytes:
-    """Encode entries as CSV rows, with a sentence for each; `labels` are those of API keys."""
-    return _encode_csv([_csv_row(entry, labels) for entry in entries])
+def csv_lines(entries: Sequence[LedgerEntry], names: Mapping[str, str]) -> bytes:
+    """Encode entries as CSV rows, with a sentence for each; `names` are those of people and API keys."""
+    return _encode_csv([_csv_row(entry, names) for entry in entries])
 
 
-def _csv_row(entry: LedgerEntry, labels: Mapping[str, str]) -> list[Any]:
+def _csv_row(entry: LedgerEntry, names: Mapping[str, str]) -> list[Any]:
     facts = entry.facts
     return [
         entry.seq,
         entry.at,
         entry.type,
-        entry_sentence(entry, labels),
+        entry_sentence(entry, names),
         entry.plugin or "",
         "erased" if entry.erased else entry.personal.get("principal", ""),
         entry.call or "",

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from paddock.console.page import Page, render_page
+from paddock.console.page import Page, page_names, render_page
 from paddock.console.pages.ledger.export import CSV_HEADER, csv_lines, json_lines
 from paddock.console.pages.ledger.filters import OUTCOMES, LedgerFilters, entry_type_options, parse_filters, parse_seq
 from paddock.console.pages.ledger.lifecycle_runs import collapse_runs
@@ -66,19 +66,19 @@ class LedgerPages:
         entries = page[-_PAGE_SIZE:] if after is not None else page[:_PAGE_SIZE]
         newer = has_more if after is not None else before is not None
         older = has_more if after is None else True
-        labels = await self._host.identity.api_keys.labels(context.tenant)
+        names = page_names(request.scope)
         values = {
             "filters": filters,
             "given": filters.given,
             "groups": [(group.name, group.title) for group in ENTRY_GROUPS],
             "outcomes": OUTCOMES,
             "outcome_label": dict(OUTCOMES).get(filters.given["outcome"], ""),
-            "person_name": caller_text(filters.given["principal"] or None, None, labels),
+            "person_name": caller_text(filters.given["principal"] or None, None, names),
             "choices": entry_type_options(
                 await self._host.ledger.reader.entry_types(context.tenant), filters.given["type"]
             ),
             "names": await self._host.ledger.reader.suggest_names(context.tenant),
-            "entries": collapse_runs([entry_values(entry, labels) for entry in entries]),
+            "entries": collapse_runs([entry_values(entry, names) for entry in entries]),
             "newer": filters.address(after=entries[0].seq) if newer and entries else None,
             "older": filters.address(before=entries[-1].seq) if older and entries else None,
             "first": before is None and after is None,
@@ -94,8 +94,8 @@ class LedgerPages:
         """Yield the whole list whenever it changes, at constant length."""
         async with aclosing(self._host.ledger.reader.watch_latest(tenant, filters.entry_filter, _PAGE_SIZE)) as pages:
             async for entries in pages:
-                labels = await self._host.identity.api_keys.labels(tenant)
-                rows = [entry_values(entry, labels) for entry in entries]
+                names = await self._host.identity.people.names(tenant)
+                rows = [entry_values(entry, names) for entry in entries]
                 yield render_fragment("ledger_entries.html", {"entries": collapse_runs(rows)})
 
     # --- taken away ---------------------------------------------------------------------------------------------------
@@ -123,8 +123,8 @@ class LedgerPages:
     ) -> AsyncGenerator[bytes, None]:
         if extension == "csv":
             yield CSV_HEADER
-        labels = await self._host.identity.api_keys.labels(tenant)
-        encode = partial(csv_lines, labels=labels) if extension == "csv" else json_lines
+        names = await self._host.identity.people.names(tenant)
+        encode = partial(csv_lines, names=names) if extension == "csv" else json_lines
         async with aclosing(self._host.ledger.reader.export_pages(tenant, filters.entry_filter)) as pages:
             async for entries in pages:
                 if self._closing.is_set():
@@ -147,17 +147,17 @@ class LedgerPages:
         if single is None and any(entry.call == entry_id for entry in entries):
             return RedirectResponse(f"/calls/{quote(entry_id, safe='')}", 303)
         altered = {entry.id for entry in altered_entries}
-        labels = await self._host.identity.api_keys.labels(context.tenant)
+        names = page_names(request.scope)
         calls = list(dict.fromkeys(entry.call for entry in entries if entry.call))
         values = {
             "wanted": entry_id,
             "single": single,
-            "heading": entry_sentence(single, labels, short_names=True)
+            "heading": entry_sentence(single, names, short_names=True)
             if single
             else f"One request, {count_text(len(calls), 'call')}",
             "calls": calls,
             "entries": [
-                entry_values(entry, labels) | {"entry": entry, "altered": entry.id in altered} for entry in entries
+                entry_values(entry, names) | {"entry": entry, "altered": entry.id in altered} for entry in entries
             ],
             "altered": altered_entries,
         }
@@ -175,12 +175,13 @@ class LedgerPages:
         return calls[0]["call_id"] if calls else None
 
 
-def entry_values(entry: LedgerEntry, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return the template values of an entry in a list; `labels` are those of API keys."""
+def entry_values(entry: LedgerEntry, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the template values of an entry in a list; `names` are those of people and API keys."""
     return {
         "seq": entry.seq,
         "at": entry.at,
-        "sentence": entry_sentence(entry, labels, short_names=True),
+        "sentence": entry_sentence(entry, names, short_names=True),
+        "who": entry.personal.get("principal"),
         "type": entry.type,
         "label": type_label(entry.type),
         "mood": entry_severity(entry),

@@ -8,7 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.console.page import Page, render_page
+from paddock.console.page import Page, page_names, render_page
 from paddock.console.pages.plugins.map_layout import KINDS, MAX_PLUGINS_DRAWN, draw, map_rows
 from paddock.console.text.principal_text import principal_name
 from paddock.host.host import Host
@@ -33,17 +33,18 @@ class MapPages:
         tenant = (await call_context(self._host, request)).tenant
         search = request.query_params.get("find", "").strip()[:MAX_NAME_CHARS]
         every_plugin = "all" in request.query_params
-        reach, calls, labels = await asyncio.gather(
+        reach, calls = await asyncio.gather(
             self._host.plugins.inventory.reach(tenant),
             self._host.plugins.activity.callers(tenant),
-            self._host.identity.api_keys.labels(tenant),
         )
-        names = {one.principal: principal_name(one.principal, labels) for one in calls}
+        names = {one.principal: principal_name(one.principal, page_names(request.scope)) for one in calls}
+        principals = {name: principal for principal, name in names.items()}
         rows = map_rows(reach, calls, names)
         terms = search.lower().split()
         found = [row for row in rows if all(term in row.plugin.lower() for term in terms)]
         values = {
             "rows": found,
+            "principals": principals,
             "picture": draw(found, every_plugin=every_plugin),
             "kinds": [kind for kind, _ in KINDS],
             "find": search,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -14,7 +13,6 @@ from paddock.console.pages.ledger.filters import parse_seq
 from paddock.console.pages.plugins.charts import duration_text
 from paddock.console.pages.plugins.plugin_header import load_header
 from paddock.console.text.call_text import call_status_text
-from paddock.console.text.principal_text import principal_name
 from paddock.core.events.calls import CallEnded
 from paddock.host.host import Host
 from paddock.ledger.entry import LedgerEntry
@@ -44,7 +42,6 @@ class PluginCallPages:
             before=before,
             limit=_PAGE_SIZE + 1,
         )
-        labels = await self._host.identity.api_keys.labels(context.tenant)
         at = plugin_path(header.name, "calls")
         older = (
             {**({"failed": "1"} if failed else {}), "before": entries[_PAGE_SIZE - 1].seq}
@@ -53,7 +50,7 @@ class PluginCallPages:
         )
         values: dict[str, Any] = {
             "header": header,
-            "calls": [_call_row(entry, labels) for entry in entries[:_PAGE_SIZE]],
+            "calls": [_call_row(entry) for entry in entries[:_PAGE_SIZE]],
             "failed": failed,
             "first": before is None,
             "older": f"{at}?{urlencode(older)}" if older else "",
@@ -61,14 +58,13 @@ class PluginCallPages:
         return render_page(request, "plugin_calls.html", values)
 
 
-def _call_row(entry: LedgerEntry, labels: Mapping[str, str]) -> dict[str, Any]:
+def _call_row(entry: LedgerEntry) -> dict[str, Any]:
     facts = entry.facts
     status, error_code = str(facts.get("status", "")), str(facts.get("error_code") or "")
-    caller = str(entry.personal.get("principal") or "")
     return {
         "at": entry.at,
         "tool": str(facts.get("method") or facts.get("name") or ""),
-        "who": principal_name(caller, labels) if caller else "erased",
+        "who": str(entry.personal.get("principal") or ""),
         "status": status,
         "words": call_status_text(status, error_code),
         "code": error_code,

@@ -149,13 +149,13 @@ class PluginPages:
 
     async def _reach(self, plugin: PluginJson, tenant: Tenant, callers: Iterable[str]) -> Reach:
         state = await self._host.plugins.lifecycle.grant_state(plugin["name"], tenant)
-        labels = await self._host.identity.api_keys.labels(tenant)
+        names = await self._host.identity.people.names(tenant)
         return build_reach(
             plugin["name"],
             parse_grants({"grant": state["requested"]}),
             state["missing"],
             plugin["dangers"],
-            [principal_name(caller, labels) for caller in callers],
+            [principal_name(caller, names) for caller in callers],
         )
 
     # --- live ---------------------------------------------------------------------------------------------------------

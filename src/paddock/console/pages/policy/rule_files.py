@@ -13,7 +13,6 @@ from starlette.responses import Response
 
 from paddock.console.forms.request_form import SubmittedForm, read_form
 from paddock.console.page import Page, redirect_with_flash, render_page
-from paddock.console.templates import KEY_LABELS
 from paddock.core.errors import Conflict, HostError, Invalid, NotFound, OperatorError, PaddockError, Problem
 from paddock.host.host import Host
 from paddock.host.policy.rule_change import MAX_CHANGED_DECISIONS, RuleChange
@@ -77,7 +76,7 @@ class RuleFilePages:
         ]
 
     async def show_new(self, request: Request) -> Response:
-        return await self._render(request, RuleDraft("", _NEW_RULES, "", is_new=True))
+        return self._render(request, RuleDraft("", _NEW_RULES, "", is_new=True))
 
     async def show(self, request: Request) -> Response:
         name, version = path_param(request), request.query_params.get("version", "")[:MAX_NAME_CHARS]
@@ -91,7 +90,7 @@ class RuleFilePages:
         text = await editor.text_in_version(name, version) if version else stored.text if stored else ""
         file_name = stored.name if stored else validate_file_name(name)
         draft = RuleDraft(file_name, text, stored.digest if stored else "", is_new=stored is None, from_version=version)
-        return await self._render(request, draft)
+        return self._render(request, draft)
 
     async def submit_new(self, request: Request) -> Response:
         form = await read_form(request)
@@ -110,26 +109,25 @@ class RuleFilePages:
         try:
             if form.last_text("do") == "check":
                 change = await editor.check(context.principal, name, text)
-                return await self._render(request, replace(draft, change=change))
+                return self._render(request, replace(draft, change=change))
             if removal:
                 await editor.remove(context.principal, name, based_on=digest, accept=accept)
                 return redirect_with_flash("/policy", "rules_removed")
             await editor.save(context.principal, name, text, based_on=digest or None, accept=accept)
         except Invalid as error:
-            return await self._render(request, replace(draft, mistakes=_mistakes(error, name, text)), 422)
+            return self._render(request, replace(draft, mistakes=_mistakes(error, name, text)), 422)
         except Conflict as error:
             if error.error_code != "policy.not_accepted":
-                return await self._render(request, replace(draft, error=error), 409)
+                return self._render(request, replace(draft, error=error), 409)
             change = await editor.check(context.principal, name, None if removal else text)
-            return await self._render(request, replace(draft, change=change, refused=True), 409)
+            return self._render(request, replace(draft, change=change, refused=True), 409)
         except (OperatorError, NotFound) as error:
-            return await self._render(request, replace(draft, error=error), 422)
+            return self._render(request, replace(draft, error=error), 422)
         except HostError as error:
-            return await self._render(request, replace(draft, error=error), 500)
+            return self._render(request, replace(draft, error=error), 500)
         return redirect_with_flash("/policy", "rules_saved")
 
-    async def _render(self, request: Request, draft: RuleDraft, status: int = 200) -> Response:
-        context = await call_context(self._host, request)
+    def _render(self, request: Request, draft: RuleDraft, status: int = 200) -> Response:
         change = draft.change
         values = {
             "draft": draft,
@@ -139,7 +137,6 @@ class RuleFilePages:
             "lost": change.lost[:_MAX_LOST] if change else (),
             "more_lost": max(0, len(change.lost) - _MAX_LOST) if change else 0,
             "words": self._host.policy.active.policy.rules.vocabulary.words,
-            KEY_LABELS: await self._host.identity.api_keys.labels(context.tenant),
         }
         return render_page(request, "rule_file.html", values, status)
 

@@ -15,7 +15,6 @@ from paddock.console.forms.parse import parse_fields
 from paddock.console.forms.request_form import read_form
 from paddock.console.one_time_view import OneTimeView
 from paddock.console.page import Page, redirect_with_flash, render_page
-from paddock.console.templates import KEY_LABELS
 from paddock.core.errors import PaddockError
 from paddock.core.events.index import EVENT_TYPES
 from paddock.core.secret import Secret
@@ -164,7 +163,6 @@ class WebhookPages:
             "change": new_secret.change if new_secret else "",
             "missed": "once" in query and new_secret is None,
             "tested": tested,
-            KEY_LABELS: await self._host.identity.api_keys.labels(context.tenant),
         }
         return render_page(request, "webhook.html", values)
 
