@@ -7,6 +7,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Generator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -189,15 +190,29 @@ def test_one_call_is_read_from_end_to_end(browser: Browser, served: Daemon) -> N
     waits = call(served, "shu_notes.add_note", text="hay")
     served.ask("POST", f"/approvals/{waits['approval']['approval']}/approve", {})
     eventually(lambda: served.ask("GET", f"/calls/{waits['call_id']}").body["status"] == "succeeded", "it never ended")
-    with visiting(browser, served, "operator") as page:
+    with visiting(browser, served, "operator", timezone_id="Asia/Kathmandu") as page:
+        page.goto("/ledger?since=2030-01-31T08:00")
+        page.get_by_text("All filters").click()
+        expect(page.get_by_label("Since (your time)")).to_have_value("2030-01-31T13:45")
+        page.get_by_label("Until (your time)").fill("2030-02-01T05:45")
+        page.get_by_role("button", name="Show", exact=True).click()
+        expect(page).to_have_url(re.compile(r"since=2030-01-31T08%3A00&until=2030-02-01T00%3A00"))
+        expect(page.get_by_role("link", name="Until 2030-02-01T00:00 UTC: remove this filter")).to_contain_text("5:45")
+
         page.goto(f"/ledger/{waits['call_id']}")
         expect(page.get_by_role("heading", name="shu_notes.add_note")).to_be_visible()
+        for moment in page.locator("#call-timeline time, #call-log time").all():
+            at = datetime.fromisoformat(str(moment.get_attribute("datetime"))) + timedelta(hours=5, minutes=45)
+            assert moment.inner_text() == f"{at:%H:%M:%S}"
         expect(page.get_by_text("Its author requires approval by a person").first).to_be_visible()
         assert page.locator("svg.lane rect.bar.waited").first.bounding_box() is not None
 
         page.get_by_role("link", name=re.compile("it worked")).click()
 
         expect(page.get_by_text("Place in the chain")).to_be_visible()
+        recorded = page.locator("dl.facts time").first
+        at = datetime.fromisoformat(str(recorded.get_attribute("datetime"))) + timedelta(hours=5, minutes=45)
+        expect(recorded).to_contain_text(f"{at:%M:%S}")
         expect(page.get_by_label(re.compile("Facts of entry"))).to_contain_text('"status": "succeeded"')
 
 

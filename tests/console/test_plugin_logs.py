@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -66,13 +67,16 @@ def log(page: Page) -> str:
 
 def test_new_lines_come_by_themselves_until_somebody_pauses(browser: Browser, served: Daemon) -> None:
     told(served, "before anybody looked")
-    with visiting(browser, served, "operator") as page:
+    with visiting(browser, served, "operator", timezone_id="Asia/Kathmandu") as page:
         page.goto(PAGE)
         expect(page.get_by_role("log")).to_contain_text("before anybody looked")
         expect(page.get_by_text("Following.")).to_be_visible()
         told(served, "while somebody looks", "warning")
         expect(page.get_by_role("log")).to_contain_text("while somebody looks")
         assert log(page).count("before anybody looked") == 1
+        for line in page.locator("#log time").all():  # those that came with the page, and those after
+            at = datetime.fromisoformat(str(line.get_attribute("datetime"))) + timedelta(hours=5, minutes=45)
+            assert line.inner_text() == f"{at:%H:%M:%S}"
         for width in (768, 390):
             page.set_viewport_size({"width": width, "height": 900})
             told(served, f"on a screen of {width}")
@@ -139,6 +143,7 @@ def test_without_scripts_the_log_is_loaded_again_by_a_link(browser: Browser, ser
         told(served, "since then")
         page.get_by_role("button", name="Load again").click()
         expect(page.get_by_role("log")).to_contain_text("since then")
+        expect(page.locator("noscript p")).to_be_visible()  # it says that times are in UTC
 
 
 def test_a_log_is_for_operators_alone(browser: Browser, served: Daemon) -> None:

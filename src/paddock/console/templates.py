@@ -61,6 +61,7 @@ def _environment() -> Environment:
         "ago": relative_time,
         "moment": time_element,
         "clock": clock_element,
+        "exact": exact_element,
         "pretty": pretty_json,
         "visible": mark_invisible,
         "counted": count_text,
@@ -122,6 +123,13 @@ def time_element(at: str | None) -> Markup:
 def clock_element(at: str) -> Markup:
     """Render the time of day of a timestamp."""
     return Markup('<time datetime="{}" title="{}" data-time="clock">{}</time>').format(at, exact_time(at), at[11:19])
+
+
+def exact_element(at: str) -> Markup:
+    """Render a timestamp exactly: in UTC, until `times.js` shows it in the reader's zone."""
+    return Markup('<time datetime="{}" title="{}" data-time="exact">{}</time>').format(
+        at, exact_time(at), exact_time(at)
+    )
 
 
 def exact_time(timestamp: str) -> str:

@@ -11,13 +11,16 @@
   let due = false;
 
   const said = (words) => { if (state.textContent !== words) state.textContent = words; };
-  const tell = () => said(paused ? `Paused. ${waiting.length} new.` : "Following. Times are in UTC.");
+  const tell = () => said(paused ? `Paused. ${waiting.length} new.` : "Following.");
 
   function show() {
     due = false;
     if (paused) return tell();
     const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-    log.insertAdjacentHTML("beforeend", waiting.splice(0).join("")); // the server escaped each
+    const added = document.createElement("template");
+    added.innerHTML = waiting.splice(0).join(""); // the server escaped each
+    document.dispatchEvent(new CustomEvent("paddock:times", { detail: added.content }));
+    log.append(added.content);
     while (log.children.length > MOST) log.firstElementChild.remove();
     const empty = document.getElementById("log-empty");
     if (empty && log.children.length) empty.remove();

@@ -29,8 +29,21 @@
       if (one.textContent !== text) one.textContent = text;
     }
   }
+  // Fields that the server reads as UTC: they are shown and typed in the reader's zone, and sent in UTC.
+  const pad = (number) => String(number).padStart(2, "0");
+  const local = (then) => `${then.getFullYear()}-${pad(then.getMonth() + 1)}-${pad(then.getDate())}T${pad(then.getHours())}:${pad(then.getMinutes())}`;
+  for (const field of document.querySelectorAll("input[data-utc]")) {
+    const then = new Date(/Z|[+-]\d\d:?\d\d$/.test(field.dataset.utc) ? field.dataset.utc : `${field.dataset.utc}Z`);
+    if (!Number.isNaN(then.getTime())) field.value = local(then);
+    field.closest("label").querySelector("[data-zone]").textContent = "(your time)";
+    field.form.addEventListener("formdata", ({ formData }) => {
+      const typed = new Date(field.value);
+      if (!Number.isNaN(typed.getTime())) formData.set(field.name, typed.toISOString().slice(0, 16));
+    });
+  }
   const refresh = () => { if (!document.hidden) show(document); };
   refresh();
   setInterval(refresh, REFRESH_MS);
+  document.addEventListener("paddock:times", (event) => show(event.detail));
   for (const event of ["htmx:after:swap", "htmx:sse:after:message", "visibilitychange"]) document.addEventListener(event, refresh);
 })();
