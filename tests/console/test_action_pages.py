@@ -54,3 +54,12 @@ def test_an_error_in_json_gives_the_same_link() -> None:
 
 def test_an_action_without_a_page_is_a_sentence() -> None:
     assert action_link(Action.of("daemon.start")) == "Start the daemon."
+
+
+def test_an_error_of_a_call_does_not_lead_from_its_page_to_itself() -> None:
+    explain, unknown = (
+        NotFound("", action=Action.of(kind, call="call_1")) for kind in ("call.explain", "call.unresolved.show")
+    )
+    assert next_step(explain, "call_1") == ' <a href="#decision">See the decision</a>'
+    assert next_step(unknown, "call_1") == ""
+    assert "/calls/call_1" in next_step(explain, "call_2")

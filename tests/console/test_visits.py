@@ -221,6 +221,13 @@ def test_whoever_runs_what_the_rules_deny_reads_why(browser: Browser, served: Da
         page.get_by_role("button", name="Run it").click()
 
         expect(page.get_by_text("Parrots do not count at night.").first).to_be_visible()
+        page.locator("#call-error").get_by_role("link", name="See the decision").click()
+        expect(page.locator("#decision")).to_be_in_viewport()
+        served.paddock.quickly("plugin", "disable", "parrot")
+        page.reload()
+        expect(page.get_by_role("button", name="Run again")).to_be_disabled()
+        expect(page.locator("#runs-not")).to_contain_text("parrot")
+        served.paddock.quickly("plugin", "enable", "parrot")
     with visiting(browser, served, "ann") as page:
         answer = page.goto("/plugins/parrot/run/count")
         assert answer is not None and answer.status == 404, "what is not for members is not there for them"

@@ -108,13 +108,22 @@ def action_link(action: Action) -> Markup:
     return Markup(f'<a href="{escape(page)}">{label}</a>') if page else Markup(f"{label}.")  # noqa: S704
 
 
-def next_step(error: object) -> Markup:
-    """Render the action of an error or problem, be it an object or its JSON; empty if it has none."""
+def next_step(error: object, shown_call: str = "") -> Markup:
+    """Render the action of an error or problem, be it an object or its JSON; empty if it has none.
+
+    Args:
+        error: The error or problem.
+        shown_call: The call whose page this is: its decision is on the page, and no link leads to the page itself.
+    """
     if isinstance(error, Mapping):
         action = Action.from_json(cast("Mapping[str, Any]", error).get("action"))
     else:
         action = getattr(error, "action", None)
-    return Markup(" {}").format(action_link(action)) if isinstance(action, Action) else Markup("")
+    if not isinstance(action, Action):
+        return Markup("")
+    if shown_call and action.kind.startswith("call.") and action.arguments.get("call") == shown_call:
+        return Markup(' <a href="#decision">See the decision</a>') if action.kind == "call.explain" else Markup("")
+    return Markup(" {}").format(action_link(action))
 
 
 def _quote_segment(text: str) -> str:

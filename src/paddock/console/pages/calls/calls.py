@@ -148,6 +148,7 @@ class CallPages:
             for question in record["questions"]
             if "schema" in question
         }
+        obstacle = self._obstacle(record, principal)
         return {
             "call": record,
             "goes_on": goes_on,
@@ -162,18 +163,19 @@ class CallPages:
             "log": None if record["log"] is None else [parse_log_line(line) for line in record["log"]],
             "effect_words": {str(effect): text for effect, text in EFFECT_TEXT.items()},
             "version_now": self._host.policy.active.policy.version,
-            "runs_again": self._runs_again(record, principal),
+            "runs_again": obstacle is None,
+            "runs_not": obstacle,
         }
 
-    def _runs_again(self, record: CallRecordJson, principal: Principal) -> bool:
-        """Return whether its callable can still be called."""
+    def _obstacle(self, record: CallRecordJson, principal: Principal) -> PaddockError | None:
+        """Return why its callable cannot be called any more; None if it can."""
         try:
             self._host.calls.registry.find_target(
                 record["plugin"], record["callable"], self._host.call_context(principal)
             )
-        except PaddockError:
-            return False
-        return True
+        except PaddockError as error:
+            return error
+        return None
 
 
 def _operates(principal: Principal) -> bool:
