@@ -19,6 +19,11 @@ from fixtures.visitors import needs_a_browser, visiting
 
 pytestmark = needs_a_browser
 
+CONSENT = """
+@id("looking-takes-consent") @text("Looking into letters takes consent.") @approval("consent")
+forbid (principal, action == Action::"callUnattended", resource == Callable::"mail.look");
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Office:
@@ -50,7 +55,9 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Generator[Office, None, 
     paddock = Paddock(folder / "home")
     paddock.quickly("plugin", "install", mail(folder / "mail"), "--yes")
     paddock.quickly("plugin", "enable", "mail", "--no-start")
-    paddock.quickly("user", "add", "ann")
+    paddock.quickly("user", "add", "ann", "--name", "Ann Lee")
+    (paddock.home / "policies").mkdir(mode=0o700)
+    (paddock.home / "policies" / "ours.cedar").write_text(CONSENT)
     key = key_of(paddock, "ann", "--label", "Robin's assistant")
     with daemon(paddock) as started:
         yield Office(started, key)
@@ -102,10 +109,19 @@ def test_an_edited_request_is_answered_after_its_difference_was_shown_and_its_re
 
 def test_a_person_who_may_not_answer_reads_the_reason_instead_of_buttons(browser: Browser, office: Office) -> None:
     first = office.asked("bob")
+    look = office.served.ask("POST", "/plugins/mail/call/look", {}, paddock_as="user:ann").body["approval"]["approval"]
     with visiting(browser, office.served, "ann") as page:
         page.goto(f"/approvals/{first}")
         expect(page.get_by_role("note")).to_contain_text("You cannot answer this request")
         expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+
+        page.goto("/inbox")  # a plugin asks for consent, and the person reads nothing about themselves
+        expect(page.locator(f"#item-{look}")).to_contain_text("mail asks for your consent (look)")
+        expect(page.locator(f"#item-{look}")).to_contain_text("Consent · changes nothing that lasts")
+        page.goto(f"/approvals/{look}")
+        expect(page.get_by_role("heading", level=1)).to_have_text("mail asks for your consent (look)")
+    others = str(office.served.ask("GET", f"//approvals/{look}", accept="text/html").body)
+    assert "mail asks for Ann Lee’s consent (look)" in others
 
 
 @pytest.mark.req("B-18", "inbox")

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 
 from paddock.console.static_files import static_url
 from paddock.console.text.action_text import action_link, next_step
+from paddock.console.text.inbox_text import consent_sentence
 from paddock.console.text.principal_text import (
     approval_scope_text,
     approval_state_severity,
@@ -74,6 +75,7 @@ def _environment() -> Environment:
         "person": _principal_element,
         "named": name_element,
         "asker": _requester_filter,
+        "request_sentence": _request_sentence,
         "asked_words": approval_state_text,
         "lasting": approval_scope_text,
         "asked_mood": approval_state_severity,
@@ -104,6 +106,17 @@ def name_element(name: str, principal: str | None) -> Markup:
     if not principal:
         return mark_invisible(name)
     return Markup('<span title="{}">{}</span>').format(principal, mark_invisible(name))
+
+
+@pass_context
+def _request_sentence(context: Context, request: Mapping[str, Any]) -> str:
+    """Return what a request asks, of a plugin or a person. `me` is who reads it."""
+    names, me, preview = context.get(NAMES, {}), context.get("me"), request["preview"]
+    called = preview.get("callable", request["kind"])
+    if request["kind"] == "consent":
+        reader = me.person if me else ""
+        return consent_sentence(preview.get("plugin", ""), called, request["for_person"], names, reader)
+    return f"{capitalize_first(requester_name(request, names))} wants to run {called}"
 
 
 @pass_context

@@ -24,27 +24,41 @@ _TAGS: Final[Mapping[InboxKind, str]] = {
     InboxKind.DEFINITION: "Blocked: tool definition changed",
     InboxKind.REPAIR: "Repair",
 }
+_CALL_RISKS: Final = {Risk.WARNING: "may change something", Risk.NOTICE: "changes nothing that lasts"}
+_RISKS: Final[Mapping[InboxKind, Mapping[Risk, str]]] = {
+    InboxKind.APPROVAL: _CALL_RISKS,
+    InboxKind.CONSENT: _CALL_RISKS,
+    InboxKind.REPAIR: {Risk.DANGER: "urgent", Risk.WARNING: "broken", Risk.NOTICE: "worth a look"},
+}
 
 _MAX_GLANCE_CHARS: Final = 80
 
 
 def item_tag(item: InboxItem) -> str:
-    """Return what is asked for, in a word or two."""
-    return _TAGS[item.kind]
+    """Return what is asked for and how bad it is, in a word or two each; dangers are named apart."""
+    risk = _RISKS.get(item.kind, {}).get(item.risk, "") if not danger_texts(item.effects) else ""
+    return f"{_TAGS[item.kind]} · {risk}" if risk else _TAGS[item.kind]
 
 
-def item_sentence(item: InboxItem, names: Mapping[str, str]) -> str:
-    """Return who wants what, with names."""
-    if item.kind not in (InboxKind.APPROVAL, InboxKind.CONSENT):
+def item_sentence(item: InboxItem, names: Mapping[str, str], me: str) -> str:
+    """Return who wants what, with names; `me` is the person who reads it."""
+    if item.kind is InboxKind.CONSENT:
+        return consent_sentence(item.plugin, item.callable, item.for_person, names, me)
+    if item.kind is not InboxKind.APPROVAL:
         return item.title
     asker = requester_name({"requester": item.requester, "for_person": item.for_person}, names)
-    wish = "to use your data in" if item.kind is InboxKind.CONSENT else "to run"
-    return f"{capitalize_first(asker)} wants {wish} {item.callable} of {item.plugin}"
+    return f"{capitalize_first(asker)} wants to run {item.callable} of {item.plugin}"
 
 
-def other_answerers(answerable_by: Iterable[str], me: str) -> str:
+def consent_sentence(plugin: str, callable_name: str, person: str, names: Mapping[str, str], me: str) -> str:
+    """Return what a request for consent asks, and of whom: `mail asks for your consent (send)`."""
+    whose = "your " if person == me else f"{principal_name(person, names)}’s " if person else ""
+    return f"{plugin} asks for {whose}consent ({callable_name})"
+
+
+def other_answerers(answerable_by: Iterable[str], me: str, names: Mapping[str, str]) -> str:
     """Return who may answer besides the reader; empty if no one else is named."""
-    return ", ".join(principal_name(who) for who in answerable_by if who != me)
+    return ", ".join(principal_name(who, names) for who in answerable_by if who != me)
 
 
 def danger_texts(effects: Iterable[str]) -> list[str]:

@@ -65,7 +65,7 @@ def check_plugins(directories: Directories, settings: Settings | None) -> Check:
         code = "environment.missing"
         return Check("plugins", CheckStatus.WARN, found, _WHY_NO_ENVIRONMENT, "", code, reasons, actions=repairs)
     if given_up:
-        found = f"{len(given_up)} of {len(installed)} failed too often and were disabled: {', '.join(given_up)}"
+        found = f"{len(given_up)} of {len(installed)} are disabled after repeated crashes: {', '.join(given_up)}"
         first = next(iter(given_up))
         why = f"Paddock does not restart it; {UPGRADE_FIRST_HINT}."
         actions = tuple(Action.of(kind, plugin=first) for kind in ("plugin.logs", "plugin.enable"))

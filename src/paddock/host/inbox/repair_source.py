@@ -63,6 +63,7 @@ def repair_item(repair: Repair, tenant: Tenant) -> InboxItem:
         binding=repair.fingerprint,
         action=repair_action(repair, tenant),
         reference=repair.id,
+        created_at=repair.since or None,
     )
 
 

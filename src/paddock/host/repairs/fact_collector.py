@@ -35,6 +35,7 @@ from paddock.plugins.install.config_secrets import find_unset_references
 from paddock.plugins.manage.enable import unset_required_fields
 from paddock.plugins.package.tree import fingerprint
 from paddock.plugins.store.listing import InstalledPlugin, InstalledState, list_plugins
+from paddock.plugins.store.rows import given_up_times
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
 from paddock.principals.api_keys import list_keys
@@ -191,10 +192,11 @@ class FactCollector:
             return facts, read_ignored(tx, tenant)
 
         facts, ignored = store.database.read(query)
+        times = store.database.read(lambda tx: given_up_times(tx, tenant))
         secret_names = {secret.name for secret in store.database.read(lambda tx: list_secrets(tx, tenant, ""))}
         plugins: list[PluginFacts] = []
         for row in installed:
-            plugin, manifest = _plugin_facts(row, store), manifests.get(row.plugin.name)
+            plugin, manifest = _plugin_facts(row, times, store), manifests.get(row.plugin.name)
             if manifest is not None:
                 entry = entries.get(row.plugin.name)
                 unset = find_unset_references(store, entry, self._environ) if entry is not None else {}
@@ -223,7 +225,7 @@ class FactCollector:
         )
 
 
-def _plugin_facts(installed: InstalledPlugin, store: PluginStore) -> PluginFacts:
+def _plugin_facts(installed: InstalledPlugin, given_up_at: Mapping[str, str], store: PluginStore) -> PluginFacts:
     return PluginFacts(
         str(installed.plugin.name),
         installed.version.version if installed.version else installed.plugin.current_version,
@@ -231,6 +233,7 @@ def _plugin_facts(installed: InstalledPlugin, store: PluginStore) -> PluginFacts
         enabled=bool(installed.grant and installed.grant.enabled),
         pinned=installed.plugin.pinned_version,
         given_up=installed.given_up,
+        given_up_at=given_up_at.get(installed.plugin.name, ""),
         waiting=installed.waiting,
         files=_files_fingerprint(installed, store) if installed.state is InstalledState.MODIFIED else "",
     )

@@ -29,6 +29,7 @@ class PluginFacts(Struct, frozen=True):
     Attributes:
         state: The state in listings; see `plugins/store/listing.py`.
         given_up: Why the host disabled it; empty if it did not.
+        given_up_at: When; empty if it did not.
         runtime: The state of its process; empty if it has none.
         reason: Why it does not run; `hint` says what to do, `code` is the error code.
         unused_config: Why it keeps its previous configuration.
@@ -44,6 +45,7 @@ class PluginFacts(Struct, frozen=True):
     enabled: bool = True
     pinned: str | None = None
     given_up: str = ""
+    given_up_at: str = ""
     runtime: str = ""
     reason: str = ""
     hint: str = ""

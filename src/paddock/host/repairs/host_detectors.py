@@ -174,6 +174,7 @@ def detect_expiring_api_keys(facts: RepairFacts) -> Iterable[Repair]:
             else "Programs that use it are rejected from then on.",
             (RepairLink("/settings/keys", "Look at keys"),),
             cause_key=f"{expired} {key.expires_at}",
+            since=key.expires_at if expired else "",
         )
 
 
@@ -215,11 +216,11 @@ def _disabled_webhook_repair(hook: WebhookFacts) -> Repair:
         "webhook.off",
         hook.id,
         Severity.BROKEN,
-        f"The webhook {_webhook_name(hook)} was switched off",
+        f"The webhook {_webhook_name(hook)} is disabled",
         "Its receiver answered that it is gone for good." if gone else "Its receiver accepted no event for too long.",
         "No events are sent to it.",
         (
-            RepairButton("webhook.on", "Switch it on"),
+            RepairButton("webhook.on", "Enable it"),
             RepairButton("webhook.remove", "Remove it", f"Remove the webhook {_webhook_name(hook)}?"),
             _WEBHOOKS_LINK,
         ),

@@ -64,7 +64,7 @@ def detect_given_up(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
             "plugin.given_up",
             plugin.name,
             Severity.BROKEN,
-            f"{plugin.name} failed too often and was switched off",
+            f"{plugin.name} is disabled after repeated crashes",
             plugin.given_up,
             "It cannot be called until it is started again. Look at its log for the reason first.",
             (
@@ -72,6 +72,7 @@ def detect_given_up(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
                 _log_link(plugin),
                 _plugin_link(plugin),
             ),
+            since=plugin.given_up_at,
         )
 
 

@@ -64,6 +64,7 @@ class Repair(Struct, frozen=True):
         ways: The options to fix it, the best first.
         cause_key: Distinguishes this cause from others of the same kind; the cause itself if empty. A cause that
             contains a count has one, so that a changed count alone is not reported as a new cause.
+        since: When it began, as far as that is known; otherwise when the daemon noticed it.
     """
 
     kind: str
@@ -74,6 +75,7 @@ class Repair(Struct, frozen=True):
     meaning: str
     ways: tuple[RepairOption, ...] = ()
     cause_key: str = ""
+    since: str = ""
 
     @property
     def id(self) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from paddock.core.clock import format_utc
 from paddock.core.errors import Denied, NotFound, StoreUnavailable
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.core.single_flight import SingleFlight
@@ -64,6 +67,7 @@ class RepairService:
         self._actions = actions
         self._store = store
         self._monotonic = monotonic
+        self._noticed: dict[Tenant, dict[str, str]] = {}  # by fingerprint: when each repair was first detected
         self._recent: dict[Tenant, tuple[float, RepairList]] = {}  # the last list of each tenant, with its time
         # Every open console page polls this: share one run.
         self._shared_collection: SingleFlight[Tenant, CollectedFacts] = SingleFlight(collector.collect)
@@ -75,7 +79,7 @@ class RepairService:
             PaddockError: the store cannot be read.
         """
         collected = await (self._collector.collect(tenant, anew=True) if anew else self._shared_collection.run(tenant))
-        repairs = detect_repairs(collected.facts)
+        repairs = self._with_age(tenant, detect_repairs(collected.facts), collected.facts.now)
         ignored = [
             (repair, decision)
             for repair in repairs
@@ -92,6 +96,13 @@ class RepairService:
                 )
         self._recent[tenant] = self._monotonic(), repair_list
         return repair_list
+
+    def _with_age(self, tenant: Tenant, repairs: Iterable[Repair], now: datetime) -> list[Repair]:
+        """Return the repairs with the time since when each is known."""
+        noticed, at = self._noticed.get(tenant, {}), format_utc(now)
+        dated = [replace(one, since=one.since or noticed.get(one.fingerprint, at)) for one in repairs]
+        self._noticed[tenant] = {one.fingerprint: one.since for one in dated}
+        return dated
 
     async def recent_repairs(self, tenant: Tenant) -> RepairList:
         """List the repairs of the last few seconds: detecting them reads the files of every plugin.

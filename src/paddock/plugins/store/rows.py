@@ -234,6 +234,14 @@ def all_grants(tx: Transaction, tenant: Tenant) -> dict[str, Grant]:
     return {row["plugin"]: _grant_from_row(row) for row in rows}
 
 
+def given_up_times(tx: Transaction, tenant: Tenant) -> dict[str, str]:
+    """Return when the daemon disabled each plugin of a tenant that it disabled."""
+    rows = tx.all(
+        "SELECT plugin, changed_at FROM grants WHERE tenant = ? AND enabled = 0 AND given_up <> ''", (tenant,)
+    )
+    return {row["plugin"]: row["changed_at"] for row in rows}
+
+
 def grants_by_tenant(tx: Transaction) -> dict[Tenant, dict[str, Grant]]:
     """Return every tenant's grants, by tenant and plugin."""
     rows = tx.all("SELECT tenant, plugin, enabled, capabilities, digest, given_up FROM grants ORDER BY tenant, plugin")

@@ -101,7 +101,7 @@ class HomePages:
             "operates": operates,
             "may_install": HOST.allows(caller),
             "summary": summarize_home(plugins, needs=counts.total, running=len(running), operates=operates),
-            "needs": [(item, item_sentence(item, names), item_tag(item)) for item in needs.items],
+            "needs": [(item, item_sentence(item, names, principal.person), item_tag(item)) for item in needs.items],
             "needs_total": counts.total,
             "with_others": counts.with_others,
             "unavailable": list(dict.fromkeys(needs.unavailable.values())),

@@ -174,7 +174,7 @@ class InboxPages:
         names = await self._host.identity.people.names(principal.tenant)
         operates_host, opened = reader.operates_host, reader.opened
         rows = [
-            build_row(item, principal.id, names, operates_host=operates_host, opened=opened in (item.id, *item.rules))
+            build_row(item, principal, names, operates_host=operates_host, opened=opened in (item.id, *item.rules))
             for item in page.items
         ]
         rows = mark_groups(rows)
@@ -187,7 +187,7 @@ class InboxPages:
             "kind": kind,
             "kinds": [(one, KIND_TEXTS[one], counts.by_kind[one]) for one in InboxKind if counts.by_kind[one]],
             "groups": sorted(_common_rules(rows).items()),
-            "with_others": [build_row(item, principal.id, names, operates_host=operates_host) for item in asked.items],
+            "with_others": [build_row(item, principal, names, operates_host=operates_host) for item in asked.items],
             "next": page.next.to_cursor() if page.next else None,
             "query": urlencode(
                 {name: text for name, text in (("kind", kind), ("after", reader.after), ("open", opened)) if text}
@@ -226,15 +226,15 @@ def _requested_kind(request: Request) -> InboxKind | None:
 
 
 def build_row(
-    item: InboxItem, me: str, names: Mapping[str, str], *, operates_host: bool, opened: bool = False
+    item: InboxItem, me: Principal, names: Mapping[str, str], *, operates_host: bool, opened: bool = False
 ) -> InboxRow:
     """Return an item as the list shows it. Pure."""
     return InboxRow(
         item,
-        item_sentence(item, names),
+        item_sentence(item, names, me.person),
         item_tag(item),
         danger_texts(item.effects),
-        other_answerers(item.answerable_by, me),
+        other_answerers(item.answerable_by, me.id, names),
         None if item.inputs is None else input_texts(item.inputs),
         tuple(choice for choice in item.choices if operates_host or not choice.host_only),
         opened=opened,
