@@ -13,7 +13,7 @@ class Greeting(TypedDict):
 
 @plugin.tool
 def greet(name: Annotated[str, "Whom to greet", {"minLength": 1, "maxLength": 200}], context: Context) -> Greeting:
-    """Greet somebody by name."""
+    """Greet a person by name."""
     plugin.log.info("greeting", request=context.request_id)
     return {"text": f"Hello, {name}!"}
 

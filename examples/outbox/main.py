@@ -37,7 +37,7 @@ def send(
     subject: Annotated[str, {"minLength": 1, "maxLength": 200}],
     text: Annotated[str, {"minLength": 1, "maxLength": 5000}],
 ) -> Sent:
-    """Send a letter. Once it is sent, nobody can take it back."""
+    """Send a letter. It cannot be taken back."""
     plugin.storage.exec(CREATE)
     plugin.storage.exec("INSERT INTO letters (recipient, subject, body) VALUES (?, ?, ?)", [to, subject, text])
     number = int(plugin.storage.query("SELECT max(number) AS number FROM letters").rows[0]["number"])
@@ -46,7 +46,7 @@ def send(
 
 
 @plugin.tool
-def letters(to: Annotated[str, "Only those to somebody"] = "") -> Letters:
+def letters(to: Annotated[str, "Only letters to this recipient"] = "") -> Letters:
     """The letters that were sent, newest first."""
     plugin.storage.exec(CREATE)
     only, values = (" WHERE recipient = ?", [to]) if to else ("", [])

@@ -28,7 +28,7 @@ export const ODDS = {
     },
 };
 export const TRY_OUT = {
-    description: "Roll many times and count the totals; tells how far it is, and stops when nobody waits any more.",
+    description: "Roll many times and count the totals; reports progress, and stops when the call is cancelled.",
     input: {
         type: "object",
         required: ["dice", "times"],

@@ -44,7 +44,7 @@ def test_a_packed_plugin_is_the_same_bytes_each_time_and_the_same_package_as_its
 
 def test_a_plugin_whose_manifest_is_not_its_program_is_not_packed(tmp_path: Path) -> None:
     paddock, folder = Paddock(tmp_path / "home"), made(tmp_path / "new")
-    edit(folder / "main.py", "Greet somebody.", "Greet a person.")
+    edit(folder / "main.py", "Greet a person.", "Greet one person.")
 
     said = paddock.quickly("plugin", "pack", folder, "--output", tmp_path / "it.zip", code=6)
 

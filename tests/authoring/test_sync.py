@@ -86,13 +86,13 @@ def test_sync_writes_what_the_types_say_and_leaves_the_rest_as_its_author_wrote_
 @pytest.mark.req("B-19", "check fails where they differ")
 def test_check_names_every_difference_and_the_command_that_removes_them(paddock: Paddock, tmp_path: Path) -> None:
     folder = made(tmp_path / "new")
-    edit(folder / "main.py", "Greet somebody.", "Greet a person.")
+    edit(folder / "main.py", "Greet a person.", "Greet one person.")
     edit(folder / "main.py", '"minLength": 1, "examples": ["Ann"]', '"maxLength": 9')
     edit(folder / "paddock.yaml", "  - name: greet", "  - name: wave\n    description: Wave.\n  - name: greet")
 
     assert mistakes(paddock, folder) == [
         "tools[0]: wave is not served by the program",
-        'tools[1].description: is "Greet somebody.", and the program says "Greet a person."',
+        'tools[1].description: is "Greet a person.", and the program says "Greet one person."',
         "tools[1].input_schema.properties.name.minLength: is 1, and the program does not say it",
         'tools[1].input_schema.properties.name.examples: is ["Ann"], and the program does not say it',
         "tools[1].input_schema.properties.name.maxLength: is missing, and the program says 9",
@@ -136,7 +136,7 @@ def test_a_program_of_another_name_is_not_written_into_the_manifest() -> None:
 def test_the_schemas_of_typescript_are_its_declaration_too(paddock: Paddock, tmp_path: Path) -> None:
     folder = made(tmp_path / "new", language="typescript")
     edit(folder / "plugin.js", "minLength: 1", "minLength: 3")
-    edit(folder / "plugin.js", "Greet somebody.", "Greet a person.")
+    edit(folder / "plugin.js", "Greet a person.", "Greet one person.")
     edit(folder / "plugin.js", "0.1.0", "0.1.1")
 
     found = mistakes(paddock, folder)
@@ -144,7 +144,7 @@ def test_the_schemas_of_typescript_are_its_declaration_too(paddock: Paddock, tmp
 
     assert found == [
         "version: is 0.1.0, and the program states 0.1.1",
-        'tools[0].description: is "Greet somebody.", and the program says "Greet a person."',
+        'tools[0].description: is "Greet a person.", and the program says "Greet one person."',
         "tools[0].input_schema.properties.name.minLength: is 1, and the program says 3",
         "package.json: version: is 0.1.0, and the version of the plugin is 0.1.1",
     ]

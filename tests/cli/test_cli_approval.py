@@ -401,7 +401,7 @@ def test_what_was_denied_is_explained_by_the_line_that_the_denial_gives(caller: 
     words = denied.error["command"].split()[1:]
 
     told = caller(*words)
-    assert f"user:{name} (typed by " in told.out
+    assert f"user:{name} (made by the operator " in told.out
     assert "No rule allowed it, and what no rule allows does not happen." in told.out
     assert f"it would have been allowed if user:{name} had the role guest" in told.out
     value = caller(*words, "--json").json

@@ -113,11 +113,9 @@ def test_schemas_that_break_what_the_version_promises_are_reported(installed: Pa
     notes_package(source, version="1.0.1", tools=[{"name": "add", "effects": ["db_write"], "input_schema": stricter}])
     said = installed("plugin", "upgrade", "notes", "--yes", "--json")
 
-    assert "Breaks what its version number promises" in said.err
+    assert "Incompatible changes" in said.err
     sections = {section["title"]: section for section in said.json["screen"]["sections"]}
-    assert sections["Breaks what its version number promises"]["lines"] == [
-        "add.input.mood: is required now and was not before"
-    ]
+    assert sections["Incompatible changes"]["lines"] == ["add.input.mood: is required now and was not before"]
 
     # The same step with a new major version is what such numbers are for.
     notes_package(

@@ -216,7 +216,7 @@ def test_what_a_stranger_writes_is_text_to_whoever_decides(page: Page, tmp_path:
     fetch(page, native(tmp_path / "biting", "biting", title=SCRIPT, description=words, author=SCRIPT, tools=[tool]))
 
     expect(page.get_by_role("heading", name=re.compile("^Install <img"))).to_be_visible()
-    odd = page.locator(".card.bad", has_text="What is odd about its words")
+    odd = page.locator(".card.bad", has_text="Suspicious wording")
     expect(odd).to_contain_text(re.compile("ignore", re.I))
     assert "bitten" not in page.title().partition("·")[2]
     assert page.locator("img[onerror]").count() == 0
@@ -298,7 +298,7 @@ def test_what_changes_the_assistant_is_read_confirmed_and_seen_by_every_member(
     expect(page.get_by_role("alert")).to_contain_text("Confirm first")
     page.get_by_role("checkbox").check()
     page.get_by_role("button", name="Activate").click()
-    expect(page.get_by_role("heading", name="Fourth Generation Formula is active")).to_be_visible()
+    expect(page.get_by_role("heading", name="The tools of Fourth Generation Formula are available")).to_be_visible()
 
     with visiting(browser, served, "ann") as hers:
         hers.goto("/plugins")

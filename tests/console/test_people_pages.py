@@ -71,7 +71,7 @@ def test_an_operator_adds_a_person_and_a_group_and_removes_both(browser: Browser
         found = violations(page)
 
         page.get_by_role("link", name="Bea Berg").click()
-        page.get_by_label("What other people read").fill("Bea Hill")
+        page.get_by_label("Display name").fill("Bea Hill")
         page.get_by_role("button", name="Rename").click()
         expect(page.get_by_role("heading", name="Bea Hill")).to_be_visible()
         page.get_by_label("night-shift").uncheck()

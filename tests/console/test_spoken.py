@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import paddock.console
 from paddock.console.text.principal_text import multiline_params, principal_name, requester_name
 
 
@@ -36,3 +40,19 @@ def test_a_letter_is_shown_as_a_letter_and_a_word_stays_in_its_place() -> None:
         ("body", "Dear Bob,\n\noats.")
     ]
     assert multiline_params(["a\nb"]) == []
+
+
+_RIDDLES = re.compile(
+    r"\b(whoever|nobody|somebody|anybody|everybody|is told|what became of|takes? (its|their) word|say yes|says yes)\b",
+    re.IGNORECASE,
+)
+
+
+def test_pages_are_written_in_plain_words() -> None:
+    folder = Path(paddock.console.__file__).parent
+    found = [
+        f"{path.relative_to(folder)}: {match[0]}"
+        for path in sorted((*folder.glob("templates/*.html"), *folder.glob("text/*.py"), *folder.glob("static/*.js")))
+        for match in _RIDDLES.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []

@@ -72,7 +72,7 @@ def test_steps_lead_to_what_there_is_and_to_where_it_would_be() -> None:
     nothing = [step.where for step in build_steps(TourFacts(), TourTargets())]
     assert nothing == ["/install", "/plugins", "/plugins", "/ledger?wrong=1", "/approvals", "/ledger"]
 
-    known = build_steps(TourFacts(installed="a/b", answered="call_7"), TourTargets("call_1", "apr_1", "user:robin"))
+    known = build_steps(TourFacts(installed="a/b", answered="call_7"), TourTargets("call_1", "apr_1", "Robin"))
     assert [step.where for step in known[1:]] == [
         "/plugins/a%2Fb", "/plugins/a%2Fb", "/calls/call_1", "/approvals/apr_1", "/calls/call_7",
     ]  # fmt: skip
@@ -154,11 +154,11 @@ def test_a_newcomer_takes_the_whole_tour(browser: Browser, shown: Demo) -> None:
         page.get_by_role("link", name="Next: See a denied call, and why").or_(
             page.get_by_role("link", name="Go there")
         ).click()
-        expect(page.get_by_text("Letters are kept for seven years. Nobody empties the outbox.").first).to_be_visible()
+        expect(page.get_by_text("Letters are kept for seven years. The outbox is never emptied.").first).to_be_visible()
         assert "step 4 of 6" in hint(page)
 
         page.get_by_role("link", name="Next: Answer Robin’s request").click()
-        expect(page.get_by_role("heading", name=re.compile("^Robin, .* wants to run send"))).to_be_visible()
+        expect(page.get_by_role("heading", name=re.compile("^Robin’s key .* wants to run send"))).to_be_visible()
         expect(page.get_by_text("Ann, Hill Farm", exact=True)).to_be_visible()
         page.get_by_role("button", name="Approve").click()
         expect(page.get_by_role("status").first).to_contain_text("Approved")

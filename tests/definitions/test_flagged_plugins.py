@@ -86,8 +86,8 @@ def test_whoever_installs_a_package_with_odd_words_is_shown_them_and_it_is_recor
     folder = package(tmp_path / "sums", "1.0.0", POISON)
 
     asked = paddock("plugin", "install", folder, "--json", code=4)
-    (section,) = [one for one in asked.error["details"]["screen"]["sections"] if one["title"].startswith("What is odd")]
-    assert any("~/.ssh/id_rsa" in line and "(names_credentials)" in line for line in section["alarming"])
+    (section,) = [one for one in asked.error["details"]["screen"]["sections"] if one["title"].startswith("Suspicious")]
+    assert any("~/.ssh/id_rsa" in line and "names_credentials" not in line for line in section["alarming"])
     assert any("<IMPORTANT>" in line and "tool add, description" in line for line in section["alarming"])
 
     installed = paddock("plugin", "install", folder, "--yes", "--json")
@@ -103,11 +103,11 @@ def test_an_upgrade_shows_only_what_became_odd(paddock: Paddock, tmp_path: Path)
     paddock("plugin", "install", package(tmp_path / "one", "1.0.0", "Adds two numbers"), "--yes")
     poisoned = package(tmp_path / "two", "1.1.0", POISON)
 
-    assert "What is odd about its words" in paddock("plugin", "upgrade", "sums", poisoned, "--yes").err
+    assert "Suspicious wording" in paddock("plugin", "upgrade", "sums", poisoned, "--yes").err
     assert [event["occasion"] for event in flagged(paddock)] == ["upgraded"]
 
     again = paddock("plugin", "upgrade", "sums", package(tmp_path / "three", "1.2.0", POISON), "--yes")
-    assert "What is odd" not in again.err
+    assert "Suspicious wording" not in again.err
     assert len(flagged(paddock)) == 1
 
 
@@ -128,7 +128,7 @@ def test_what_a_server_says_is_flagged_when_it_is_first_met_and_shown_wherever_o
         assert tools["subtract"]["hints"] == []
 
         assert "odd: tool add, description" in paddock("plugin", "tools", "sums").out
-        assert "What is odd about its words" in paddock("plugin", "show", "sums").out
+        assert "Suspicious wording" in paddock("plugin", "show", "sums").out
         assert running.ask("GET", "/plugins/sums").body["hints"][0]["flag"] in (
             "hidden_instructions",
             "names_credentials",

@@ -226,7 +226,7 @@ async def test_what_is_erased_of_a_person_is_not_told(office: Office) -> None:
             )
         told = await explained(host, call)
 
-    assert explanation_lines(told.to_value())[0].startswith("somebody who was erased called mail.look")
+    assert explanation_lines(told.to_value())[0].startswith("an erased person called mail.look")
     assert "who made the call was erased" in told.today_unknown
 
 

@@ -77,7 +77,9 @@ def test_a_call_is_told_by_what_became_of_it() -> None:
     assert entry_sentence(worked._replace(personal={"principal": "user:ann"})) == (
         "user:ann called notes.add: it worked in 12 ms"
     )
-    assert entry_sentence(denied._replace(personal={})) == "Somebody called notes.add: the rules did not allow it"
+    assert (
+        entry_sentence(denied._replace(personal={})) == "An unknown person called notes.add: the rules did not allow it"
+    )
     assert [entry_severity(one) for one in (worked, denied, waits)] == ["good", "bad", "busy"]
     assert is_failure(denied.type, denied.facts)
 

@@ -135,7 +135,7 @@ plugin = Plugin("typed", "1.0.0", capabilities_used=["host:cache"])
 
 @plugin.tool
 def greet(name: Annotated[str, "Whom"], times: int = 1, *, colour: Colour = Colour.RED) -> Person:
-    """Greet somebody.
+    """Greet a person.
 
     At length.
     """
@@ -217,7 +217,7 @@ def test_typed_generators_stream_and_their_result_is_checked() -> None:
 def test_the_manifests_entries_are_written_from_the_types() -> None:
     told = plugin.manifest_callables()
     greeting, remembering = told["tools"][:2]
-    assert (greeting["name"], greeting["description"]) == ("greet", "Greet somebody.")
+    assert (greeting["name"], greeting["description"]) == ("greet", "Greet a person.")
     assert greeting["input_schema"]["required"] == ["name"]
     assert greeting["input_schema"]["properties"]["times"] == {"type": "integer", "default": 1}
     assert greeting["output_schema"]["required"] == ["name"]

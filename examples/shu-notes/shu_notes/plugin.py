@@ -69,7 +69,7 @@ class Plugin:
     async def perform_action(
         self, name: str, args: dict[str, Any], context: dict[str, Any], host: Any
     ) -> dict[str, Any]:
-        """Add a note once somebody approved; the same idempotency key adds it once however often it comes."""
+        """Add a note after approval; the same idempotency key adds it once however often it comes."""
         if name != "add_note":
             return {"status": "error", "error": {"code": "unknown_action", "message": f"there is no action {name!r}"}}
         note_id = hashlib.sha256(context["idempotency_key"].encode()).hexdigest()[:16]

@@ -51,7 +51,7 @@ test("a handler's parameters and result have the types of its schemas", async ()
 
 test("a program says what it declares before any handshake, and no more than that", async () => {
   const input = { type: "object", properties: { name: { type: "string" } } } as const;
-  const plugin = some().tool("greet", { description: "Greet somebody.", input }, () => "Hello").method("bare.one", () => 1);
+  const plugin = some().tool("greet", { description: "Greet a person.", input }, () => "Hello").method("bare.one", () => 1);
   const said: string[] = [];
   const conversation = plugin.connect({ send: (line) => said.push(line), log: () => undefined });
   conversation.receive(Buffer.from(`${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "describe" })}\n`));
@@ -59,7 +59,7 @@ test("a program says what it declares before any handshake, and no more than tha
   assert.deepEqual((JSON.parse(said.join("")) as JsonObject)["result"], {
     name: "some",
     version: "1.0.0",
-    tools: [{ name: "greet", description: "Greet somebody.", input_schema: input }],
+    tools: [{ name: "greet", description: "Greet a person.", input_schema: input }],
     methods: [{ name: "bare.one" }],
   });
 });

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from paddock.policy.explain import DecisionJson, RemedyJson
     from paddock.policy.rules import RuleJson
 
-_ERASED_NAME: Final = "somebody who was erased"
+_ERASED_NAME: Final = "an erased person"
 _STATUS_TEXT: Final = {
     "succeeded": "it succeeded",
     "failed": "it failed",
@@ -50,12 +50,12 @@ def explanation_lines(explanation: CallExplanationJson | DenialExplanationJson) 
 def _call_lines(call: CallExplanationJson) -> list[str]:
     who = printable(call["who"] or _ERASED_NAME)
     operator = call["operator"]
-    typed_by = f" (typed by {printable(operator)})" if operator and who != f"local:{operator}" else ""
+    made_by = f" (made by the operator {printable(operator)})" if operator and who != f"local:{operator}" else ""
     if call["resolution"]:
         outcome = f"it was in doubt; {printable(call['resolution'], 400)}"
     else:
         outcome = _STATUS_TEXT.get(call["status"], printable(call["status"]))
-    lines = [f"{who}{typed_by} called {printable(call['name'])} on {_time_text(call['at'])}: {outcome}."]
+    lines = [f"{who}{made_by} called {printable(call['name'])} on {_time_text(call['at'])}: {outcome}."]
     if call["proposed"] is not None:
         lines += [f"  Its answer proposed {printable(call['proposed'], 200)}."]
     lines += [f"  {printable(call['reason'], 600)}", *_rule_lines(call["rules"]), *_today_lines(call)]

@@ -16,7 +16,7 @@ from paddock.manifest.consent_text import ConsentSection
 from paddock.manifest.permissions import requested_capabilities
 from paddock.manifest.rules.author_lint import without_author_lint
 from paddock.manifest.rules.dangers import Danger
-from paddock.plugins.install.consent_screen import ConsentScreen
+from paddock.plugins.install.consent_screen import SUSPICIOUS_TEXT_TITLE, ConsentScreen
 from paddock.plugins.install.plan import InstallPlan, PlanAction
 from paddock.plugins.package.rules import format_bytes
 from paddock.plugins.trust.signature import SignatureState
@@ -51,9 +51,9 @@ _CANCEL_TEXTS: Final[Mapping[InstallStopReason, str]] = {
 _NEXT_STEPS: Final[Mapping[str, str]] = {
     "plugin.changed_meanwhile": "Fetch it again to see what it would change now.",
     "plugin.package_changed": "Fetch it again to see what it is now.",
-    "plugin.signature_changed": "Fetch it again to see who stands behind it now.",
-    "plugin.trust_changed": "Fetch it again to see who stands behind it now.",
-    "trust_lost": "Fetch it again to see who stands behind it now.",
+    "plugin.signature_changed": "Fetch it again to see its source and signature now.",
+    "plugin.trust_changed": "Fetch it again to see its source and signature now.",
+    "trust_lost": "Fetch it again to see its source and signature now.",
     "plugin.downgrade": "Roll back to a version you already have, or fetch it again with “Allow an older version”.",
     "plugin.pinned": "Unpin it on its versions page first.",
     "plugin.other_name": "Install it as a plugin of its own instead.",
@@ -106,7 +106,7 @@ def consent_sections(screen: ConsentScreen, capabilities: Collection[Capability]
 def _consent_section(section: ConsentSection, dangerous: Collection[str]) -> ConsentSectionView:
     lines = tuple(_consent_line(section, line, dangerous) for line in section.lines)
     return ConsentSectionView(
-        section.title, lines, bool(lines) and lines[0].alarming and section.title.startswith("What is odd")
+        section.title, lines, bool(lines) and lines[0].alarming and section.title == SUSPICIOUS_TEXT_TITLE
     )
 
 

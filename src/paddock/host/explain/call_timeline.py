@@ -13,7 +13,7 @@ from paddock.ledger.entry import LedgerEntry
 from paddock.manifest.names import full_name
 from paddock.policy.decision import DecisionWord
 
-ERASED_NAME: Final = "somebody who was erased"
+ERASED_NAME: Final = "an erased person"
 _CALL_EVENTS: Final = ("call.started", "call.ended")
 _STATUS_TEXT: Final = {
     "denied": "was denied",

@@ -34,7 +34,7 @@ _PROBLEM_TEXT = {
 def detect_host_problems(facts: RepairFacts) -> Iterable[Repair]:
     """Detect problems that the host reports about itself."""
     for problem in facts.host_problems:
-        title, meaning = _PROBLEM_TEXT.get(problem.about, (f"There is trouble with {problem.about}", ""))
+        title, meaning = _PROBLEM_TEXT.get(problem.about, (f"There is a problem with {problem.about}", ""))
         if problem.code == "ledger.broken":
             title = "The ledger was modified"
             meaning = "Its entries are not the ones that were recorded. Calls of this tenant are rejected meanwhile."

@@ -50,7 +50,7 @@ def entry_sentence(
     if template is None or "unreadable" in entry.facts:
         return f"{entry.type} was recorded"
     sentence = template.sentence(EntryValues(entry.data, names, short_names=short_names))
-    return f"S{sentence[1:]}" if sentence.startswith(UNKNOWN_PERSON) else sentence  # names stay as they are written
+    return f"A{sentence[1:]}" if sentence.startswith(UNKNOWN_PERSON) else sentence  # names stay as they are written
 
 
 def type_label(kind: str) -> str:

@@ -112,7 +112,7 @@ INSTALL_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "plugin.definitions_left_out": SentenceTemplate(
         "Offers too much", "{name} lists more than is kept; {left_out} cannot be used"
     ),
-    "plugin.flagged": SentenceTemplate("Odd words", "{name} has wording that somebody should look at: {flags}"),
+    "plugin.flagged": SentenceTemplate("Suspicious wording", "{name} has suspicious wording: {flags}"),
     "key.trusted": SentenceTemplate("Signing key trusted", "{who} trusts the signing key {key_id}"),
     "key.removed": SentenceTemplate("Signing key removed", "{who} does not trust the signing key {key_id} any more"),
 }

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from paddock.core.printable import count_text
 from paddock.principals.caller_text import caller_text
 
-UNKNOWN_PERSON: Final = "somebody"  # erased, or never known
+UNKNOWN_PERSON: Final = "an unknown person"  # erased, or never known
 _PERSON_FIELDS: Final = frozenset(
     """
     by principal operator operator_id user_id accepted_by answered_by given_by revoked_by requester person owner holder

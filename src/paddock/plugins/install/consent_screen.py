@@ -24,6 +24,7 @@ from paddock.plugins.store.rows import VersionRow
 from paddock.plugins.tool_pinning.scan.findings import ScanFinding, sample_by_flag
 from paddock.plugins.trust.signature import SignatureState
 
+SUSPICIOUS_TEXT_TITLE = "Suspicious wording"
 _MAX_CHANGES_SHOWN = 40
 _MAX_FINDINGS_SHOWN = 20
 
@@ -111,10 +112,8 @@ def suspicious_text_sections(findings: Sequence[ScanFinding]) -> list[ConsentSec
         return []
     lines = [str(finding) for finding in sample_by_flag(findings, _MAX_FINDINGS_SHOWN, lambda finding: finding.flag)]
     lines += [f"and {len(findings) - _MAX_FINDINGS_SHOWN} more"] if len(findings) > _MAX_FINDINGS_SHOWN else []
-    explanation = (
-        "Models act on what they read there. These are hints and no verdict: look at the words before you agree"
-    )
-    return [ConsentSection("What is odd about its words", (*lines, explanation), tuple(lines))]
+    explanation = "Models act on these texts. A finding is a hint, not a verdict: read the text before you agree"
+    return [ConsentSection(SUSPICIOUS_TEXT_TITLE, (*lines, explanation), tuple(lines))]
 
 
 def upgrade_screen(
@@ -124,7 +123,7 @@ def upgrade_screen(
     name = package.manifest.display_name
     version_change = f"{upgrade.old_version} → {upgrade.new_version}"
     signer_lines = tuple(_signer_lines(package))
-    trust = ConsentSection("Who stands behind it", signer_lines, signer_lines)
+    trust = ConsentSection("Source and signature", signer_lines, signer_lines)
     alarming = {f"new: {line}" for section in consent_sections(package.manifest) for line in section.alarming}
     files = ConsentSection("Files", tuple(_file_lines(package.file_changes))) if package.file_changes else None
     packages = ConsentSection("Packages it runs with", tuple(_package_changes(package)))
@@ -161,7 +160,7 @@ def difference_sections(upgrade: UpgradeDiff, alarming: Container[str] = ()) -> 
     sections = [
         ConsentSection("Capability changes", (*added, *removed) or ("none",), added),
         ConsentSection("Other changes", upgrade.changes, tuple(line for line in upgrade.changes if line in alarming)),
-        ConsentSection("Breaks what its version number promises", breaking, breaking),
+        ConsentSection("Incompatible changes", breaking, breaking),
     ]
     return [section for section in sections if section.lines]
 

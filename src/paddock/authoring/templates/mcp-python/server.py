@@ -13,7 +13,7 @@ from typing import Any
 REVISION = "2025-06-18"
 GREET = {
     "name": "greet",
-    "description": "Greet somebody.",
+    "description": "Greet a person.",
     "inputSchema": {
         "type": "object",
         "required": ["name"],

@@ -15,7 +15,7 @@ class Greeting(TypedDict):
 
 @plugin.tool
 def greet(name: Annotated[str, "Whom to greet", {"minLength": 1, "examples": ["Ann"]}]) -> Greeting:
-    """Greet somebody."""
+    """Greet a person."""
     plugin.log.info("greeting", name=name)
     return {"text": f"{plugin.config.get('greeting', 'Hello')}, {name}!"}
 

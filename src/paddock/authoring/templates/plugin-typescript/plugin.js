@@ -1,7 +1,7 @@
 /** The tools of __NAME__, declared once: `paddock plugin sync` copies them into the manifest. */
 import { createPlugin } from "#paddock-sdk";
 const GREET = {
-    description: "Greet somebody.",
+    description: "Greet a person.",
     input: {
         type: "object",
         required: ["name"],

@@ -35,11 +35,11 @@ def print_suspicious_text(hints: Sequence[Mapping[str, Any]], show_command: str)
         show_command: The command that shows the text in context.
     """
     for hint in sample_by_flag(hints, MAX_HINTS, lambda hint: hint["flag"]):
-        print_message(f"{styled('!', 'yellow')} odd words: {format_finding(hint)}")
+        print_message(f"{styled('!', 'yellow')} suspicious wording: {format_finding(hint)}")
     if len(hints) > MAX_HINTS:
         print_message(f"{styled('!', 'yellow')} and {len(hints) - MAX_HINTS} more")
     if hints:
-        print_message(f"  {styled('→', 'dim')} these are hints and no verdict; look at the words: {show_command}")
+        print_message(f"  {styled('→', 'dim')} a finding is a hint, not a verdict; read the texts: {show_command}")
 
 
 @command("tools", examples=["paddock plugin tools slow-count", "paddock plugin tools slow-count count"])

@@ -22,15 +22,15 @@ from paddock.web.routing.route import OPERATOR, path_param
 
 _PAGE_SIZE: Final = 50
 _RECOVERY_TEXTS: Final = {
-    "atomic": "Its plugin keeps a note of it with its own data, which Paddock looks for.",
-    "probe": "Its plugin can look whether it happened, and Paddock asks it to.",
-    "native_key": "The service behind it knows the key of the call. Paddock makes it again, and it happens once.",
-    "none": "Its plugin offers no way to find out. Needs a person.",
+    "atomic": "The plugin records the call with its own data. Paddock looks for that record.",
+    "probe": "The plugin can check whether it happened. Paddock asks it.",
+    "native_key": "The service recognizes the call by its key: Paddock repeats it, and it happens once.",
+    "none": "The plugin offers no way to find out. A person has to check.",
 }
 _RESOLVER_TEXTS: Final = {
-    "atomic": "its plugin's own data",
-    "native_key": "the service behind it",
-    "probe": "its plugin, which looked",
+    "atomic": "the plugin’s record",
+    "native_key": "repeating the call",
+    "probe": "a check by the plugin",
     "human": "a person",
 }
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from paddock.console.page import TOUR_STATE_KEY, Page, redirect_with_flash
+from paddock.console.page import TOUR_STATE_KEY, Page, page_names, redirect_with_flash
 from paddock.console.pages.home.tour_steps import (
     Tour,
     TourFacts,
@@ -24,6 +24,7 @@ from paddock.console.pages.home.tour_steps import (
     mark_plugin_read,
     was_denied,
 )
+from paddock.console.text.principal_text import principal_name
 from paddock.core.errors import NotFound
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.host.host import Host
@@ -131,7 +132,8 @@ class TourGuide:
             )
         if waiting is None:
             return TourTargets(denied)
-        return TourTargets(denied, waiting["id"], waiting["for_person"] or waiting["requester"])
+        asks = principal_name(waiting["for_person"] or waiting["requester"], page_names(request.scope))
+        return TourTargets(denied, waiting["id"], asks)
 
     async def _set_hidden(self, request: Request, *, hidden: bool) -> None:
         if not self._host.settings.console.tour:

@@ -37,7 +37,7 @@ class TourTargets(Struct, frozen=True):
     waiting: str | None = None
     """A request that waits for them."""
     asks: str | None = None
-    """Who made it, as in `user:robin`."""
+    """What the one who made it is called."""
 
 
 class TourStep(Struct, frozen=True):
@@ -85,17 +85,16 @@ def build_steps(facts: TourFacts, targets: TourTargets) -> tuple[TourStep, ...]:
     """Build the six steps for a person."""
     plugin = f"/plugins/{quote(facts.installed, safe='')}" if facts.installed else "/plugins"
     denied = targets.denied or facts.denied
-    asker = targets.asks.removeprefix("user:").capitalize() if targets.asks else None
     steps = (
         (
             "Install a plugin",
-            "Pick one of the examples, such as greeter. You see what it will do before anything of it is installed.",
+            "Pick one of the examples, such as greeter. You see what it does before anything is installed.",
             "/install",
             facts.installed is not None,
         ),
         (
             "Read what it may do",
-            "A plugin’s page says what it runs, what it can reach, and what each of its tools changes.",
+            "The page of a plugin shows what it runs, what it can reach, and what each tool changes.",
             plugin,
             facts.read,
         ),
@@ -112,14 +111,14 @@ def build_steps(facts: TourFacts, targets: TourTargets) -> tuple[TourStep, ...]:
             facts.saw_denied,
         ),
         (
-            f"Answer {asker}’s request" if asker else "Answer a request",
-            f"{asker or 'Someone'} wants to do something that needs a person’s yes. Read all of it, then approve it.",
+            f"Answer {targets.asks}’s request" if targets.asks else "Answer a request",
+            f"A call{f' by {targets.asks}' if targets.asks else ''} needs approval. Read the request, then approve it.",
             f"/approvals/{quote(targets.waiting, safe='')}" if targets.waiting else "/approvals",
             facts.answered is not None,
         ),
         (
             "Follow it in the ledger",
-            "Who asked, which rule, who approved it, what happened: it is all there, and cannot be changed unnoticed.",
+            "The ledger records the caller, the rule, the approval and the outcome. A later change to it is detected.",
             f"/calls/{quote(facts.answered, safe='')}" if facts.answered else "/ledger",
             facts.followed,
         ),

@@ -30,10 +30,10 @@ _TITLES: Final[dict[ChainVerdict, str]] = {
     "unreadable": "It could not be verified",
 }
 _MEANINGS: Final[dict[ChainVerdict, str]] = {
-    "sound": "Every entry is what was written, and none is missing between the first and the last.",
-    "tampered": "An entry is not what was written, or one was taken out or put in. What stands before it still holds.",
-    "truncated": "Entries that a signature or the chain’s own end tells of are gone. What is left still holds.",
-    "unreadable": "This says nothing about the entries themselves. Fix the cause, then verify again.",
+    "sound": "Every entry is unchanged, and none is missing between the first and the last.",
+    "tampered": "An entry was changed, removed or inserted. The entries before it are unchanged.",
+    "truncated": "Entries at the end of the chain are missing. The remaining entries are unchanged.",
+    "unreadable": "It is unknown whether entries were changed. Fix the cause, then verify again.",
 }
 _NEXT_STEPS: Final[dict[ChainVerdict, str]] = {
     "sound": "",
@@ -132,7 +132,7 @@ def _notes(finding: ChainFinding) -> list[str]:
             f"{_entry_count_text(finding.unsigned)} since the last checkpoint {verb} chained, and not signed yet."
         )
     if finding.erased:
-        notes.append(f"Personal data was erased from {_entry_count_text(finding.erased)}, as the ledger tells.")
+        notes.append(f"Personal data was erased from {_entry_count_text(finding.erased)}, as the ledger records.")
     if len(finding.keys) > 1:
         notes.append(f"{len(finding.keys)} keys signed one after the other: {', '.join(finding.keys)}.")
     return notes

@@ -32,7 +32,7 @@ _GROUP_SCHEMA: Final[dict[str, Any]] = {
             "title": "Name",
             "x-ui": {"help": "Small letters and digits, as in night-shift. It can’t be changed later."},
         },
-        "title": {"type": "string", "title": "Title", "x-ui": {"help": "What people read."}},
+        "title": {"type": "string", "title": "Title", "x-ui": {"help": "Shown to people."}},
     },
 }
 

@@ -32,7 +32,7 @@ _PERSON_SCHEMA: Final[dict[str, Any]] = {
             "title": "Name",
             "x-ui": {"help": "Small letters and digits, as in ann or ann@example.org. It can’t be changed later."},
         },
-        "display_name": {"type": "string", "title": "Full name", "x-ui": {"help": "What other people read."}},
+        "display_name": {"type": "string", "title": "Full name", "x-ui": {"help": "Shown to other people."}},
         "roles": {
             "type": "array",
             "title": "Roles",

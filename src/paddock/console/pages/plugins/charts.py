@@ -159,8 +159,8 @@ def latency_chart(activity: ActivitySummary) -> Chart:
         ChartColumn(
             x,
             width,
-            f"{_interval_text(activity, bucket)}: half within {duration_text(bucket.median_ms)},"
-            f" 95% within {duration_text(bucket.slow_ms)}",
+            f"{_interval_text(activity, bucket)}: p50 {duration_text(bucket.median_ms)},"
+            f" p95 {duration_text(bucket.slow_ms)}",
         )
         for bucket, x, width in _slots(activity.parts)
         if bucket.median_ms is not None

@@ -218,7 +218,7 @@ class WebhookState(NamedTuple):
 
 
 _DISABLED_TEXTS: Final = {
-    "gone": "Disabled: the receiver said it is gone",
+    "gone": "Disabled: the receiver answered 410 Gone",
     "dead_full": "Disabled: too many events were not delivered",
 }
 

@@ -53,14 +53,15 @@ class ScanFinding(Struct, frozen=True):
         }
 
     def __str__(self) -> str:
-        return format_finding(self.to_value())
+        return format_finding(self.to_value(), with_flag=False)
 
 
-def format_finding(finding: Mapping[str, Any]) -> str:
-    """Format a finding, as `to_value` returns it, on one line."""
+def format_finding(finding: Mapping[str, Any], *, with_flag: bool = True) -> str:
+    """Format a finding, as `to_value` returns it, on one line; with the flag by which rules name it, or without."""
     label = finding["name"] if finding["kind"] == finding["name"] else f"{finding['kind']} {finding['name']}"
     quoted = f": “{finding['words']}”" if finding["words"] else ""
-    return printable(f"{label}, {finding['where']}{quoted} — {finding['why']} ({finding['flag']})", MAX_FINDING_CHARS)
+    flag = f" ({finding['flag']})" if with_flag else ""
+    return printable(f"{label}, {finding['where']}{quoted} — {finding['why']}{flag}", MAX_FINDING_CHARS)
 
 
 def excerpt(text: str, start: int, end: int) -> str:

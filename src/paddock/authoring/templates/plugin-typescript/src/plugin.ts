@@ -3,7 +3,7 @@
 import { createPlugin } from "#paddock-sdk";
 
 const GREET = {
-  description: "Greet somebody.",
+  description: "Greet a person.",
   input: {
     type: "object",
     required: ["name"],
