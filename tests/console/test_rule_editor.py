@@ -88,6 +88,7 @@ def test_an_operator_mends_a_rule_sees_what_it_changes_and_it_counts(browser: Br
         expect(page.get_by_role("status")).to_contain_text("The rules decide from now on")
         assert decision(served) == "deny"
         assert "bitten" not in page.title()
+        found += violations(page)
         assert found == []
     edits = served.ask("GET", "/ledger?type=policy.edited").body["entries"]
     assert [(one["facts"]["change"], one["personal"]["by"]) for one in edits[::-1]] == [
@@ -113,11 +114,35 @@ def test_what_another_saved_meanwhile_is_not_overwritten(served: Daemon, olga: P
     assert (again.status, "there is a rule file both.cedar already" in again.text.lower()) == (409, True)
 
 
+def test_own_cases_are_kept_and_run_before_a_rule_is_saved(served: Daemon, olga: Person) -> None:
+    page = olga.send("/policy/tests", text="cases:\n  - {who: member, what: parrot.fly, expect: perhaps}\n")
+    assert (page.status, "Line 2" in page.text, "expect: perhaps" in page.text) == (422, True, True)
+    case = "{name: guests add no hay, who: guest, what: {call: hay.add, effects: [db_write]}, expect: %s}"
+    saved = olga.followed("/policy/tests", text=f"cases:\n  - {case % 'allow'}\n")
+    assert "1 of" in saved.text and "guests add no hay" in saved.text  # it runs, and fails
+    assert "1 of" in served.paddock.quickly("policy", "test", code=1).err
+    (digest,) = set(re.findall(r'name="digest" value="(sha256:\w+)"', saved.text))
+    assert olga.send("/policy/tests", text="").status == 409  # based on what is not there any more
+    passing = f"cases:\n  - {case % 'deny'}\n"
+    assert "came out as expected" in olga.followed("/policy/tests", text=passing, digest=digest).text
+
+    rule = (
+        '@id("louder") @text("Louder.") permit (principal in Role::"guest", action in Action::"anyCall", resource);\n'
+    )
+    refused = olga.send("/policy/files/new", name="louder", text=rule, do="save")
+    assert (refused.status, "guests add no hay" in refused.text) == (409, True)
+    assert not (served.paddock.home / "policies" / "louder.cedar").exists()
+    (digest,) = set(re.findall(r'name="digest" value="(sha256:\w+)"', olga.get("/policy/tests").text))
+    olga.followed("/policy/tests", text="", digest=digest)
+    assert not (served.paddock.home / "policies" / "cases.yaml").exists()
+
+
 def test_the_editor_is_for_operators_of_the_host(served: Daemon, olga: Person) -> None:
     ann, omar = signed_in(served, "ann"), signed_in(served, "omar", "--tenant", "acme")
     for person in (ann, omar):
         assert person.get("/policy/files/new").status == 403
         assert person.send("/policy/files/new", name="mole", text="", do="save").status == 403
+        assert person.send("/policy/tests", text="").status == 403
     assert "/policy/files/" not in omar.get("/policy").text
     assert olga.send("/policy/files/new", origin="http://evil.example", name="mole", text="").status == 403
     assert olga.get("/policy/files/none.cedar").status == 404

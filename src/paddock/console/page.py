@@ -149,6 +149,7 @@ FLASH_MESSAGES: Final = {
     "webhook_removed": "The webhook is removed, with its secret and its dead letters.",
     "webhook_retried": "Sent again within seconds. Load this page again to see the result.",
     "rules_saved": "Saved. The rules decide from now on.",
+    "cases_saved": "Saved. Each change of a rule is checked with them from now on.",
     "rules_removed": "The file is removed. Its rules no longer decide.",
     "checked": "Checked again just now.",
     "repaired": "Fixed. It is gone from the list.",

@@ -29,6 +29,8 @@ from paddock.policy.request import (
 from paddock.policy.schema import Vocabulary
 from paddock.policy.target import CallableTarget, capability_target
 
+CASES_FILE: Final = "cases.yaml"
+"""The operator's own cases, beside the rule files."""
 SHIPPED_CASES: Final = Path(__file__).with_name("default_cases.yaml")
 MAX_CASE_FILE_BYTES: Final = 4 << 20
 
@@ -54,6 +56,11 @@ def read_case_file(file: Path | None = None) -> ParsedDocument:
     if path.suffix == ".toml":
         return ParsedDocument(str(path), parse_toml(content, path)[1])
     return parse_yaml(str(path), content.decode("utf-8", "replace"))
+
+
+def parse_cases(text: str) -> ParsedDocument:
+    """Parse the text of the operator's own cases; raises Invalid."""
+    return parse_yaml(CASES_FILE, text)
 
 
 ExpectedDecision: TypeAlias = Literal["allow", "deny", "ask"]

@@ -94,7 +94,7 @@ def read_rule_folder(folder: Path, *, guarded: bool) -> list[RuleFile]:
     files: list[RuleFile] = []
     problems: list[Problem] = []
     for path in paths:
-        content = _read_rule_file(path, guarded=guarded)
+        content = read_rule_file(path, guarded=guarded)
         try:
             files.append(RuleFile(str(path), content.decode("utf-8")))
         except UnicodeDecodeError as error:
@@ -105,7 +105,8 @@ def read_rule_folder(folder: Path, *, guarded: bool) -> list[RuleFile]:
     return files
 
 
-def _read_rule_file(path: Path, *, guarded: bool) -> bytes:
+def read_rule_file(path: Path, *, guarded: bool) -> bytes:
+    """Read one file of the folder; raises OperatorError as `read_rule_folder` does."""
     try:
         # Non-blocking: a FIFO in place of the file must not hang us.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -15,7 +15,8 @@ from paddock.config.directories import Directories, refuse_unsafe_directory
 from paddock.config.settings import PolicySettings
 from paddock.core.errors import Conflict, HostError, NotFound, OperatorError
 from paddock.core.printable import printable
-from paddock.policy.load import MAX_RULE_FILES, custom_rules_folder, read_rule_folder
+from paddock.policy.cases import CASES_FILE
+from paddock.policy.load import MAX_RULE_FILES, custom_rules_folder, read_rule_file, read_rule_folder
 from paddock.policy.rules import RuleFile
 from paddock.store.filesystem import replace_private_file, sync_directory
 
@@ -82,6 +83,34 @@ class RuleFolder:
         files = read_rule_folder(folder, guarded=True)
         return [StoredRuleFile.of(Path(file.origin).name, file.text) for file in files]
 
+    def read_cases(self) -> StoredRuleFile | None:
+        """Return the operator's own test cases; None if there are none. Raises as `list_files` does."""
+        path = self._path(CASES_FILE)
+        if not path.exists():
+            return None
+        refuse_unsafe_directory(path.parent)
+        return StoredRuleFile.of(CASES_FILE, read_rule_file(path, guarded=True).decode("utf-8", "replace"))
+
+    def write_cases(self, text: str, based_on: str | None) -> None:
+        """Write the operator's own test cases, or remove them if the text is empty; raises as `write` does."""
+        self.require_cases_unchanged(based_on)
+        path = self._path(CASES_FILE)
+        try:
+            if text:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                replace_private_file(path, text.encode())
+            elif based_on is not None:
+                path.unlink()
+                sync_directory(path.parent)
+        except OSError as error:
+            raise _write_error(path, error) from error
+
+    def require_cases_unchanged(self, based_on: str | None) -> None:
+        """Raise Conflict if the operator's own test cases are not those of this digest any more."""
+        current = self.read_cases()
+        if (current.digest if current else None) != based_on:
+            raise _changed_error(CASES_FILE)
+
     def rule_file(self, name: str, text: str) -> RuleFile:
         """Return a text as the rule file of a name, without writing it."""
         return RuleFile(str(self._path(name)), text)
@@ -139,15 +168,19 @@ class RuleFolder:
             raise NotFound(f"there is no rule file {printable(name, 80)}", code="policy.no_file")
         if based_on is None:
             raise Conflict(f"there is a rule file {name} already", code="policy.file_changed", hint="edit that one")
-        raise Conflict(
-            f"{name} was changed by another person in the meantime",
-            code="policy.file_changed",
-            hint="load it again, and make your change there",
-        )
+        raise _changed_error(name)
 
     def _path(self, name: str) -> Path:
         folder = custom_rules_folder(self._directories, self._settings)
         return (folder or self._directories.config / "policies") / name
+
+
+def _changed_error(name: str) -> Conflict:
+    return Conflict(
+        f"{name} was changed by another person in the meantime",
+        code="policy.file_changed",
+        hint="load it again, and make your change there",
+    )
 
 
 def _write_error(path: Path, error: OSError) -> HostError:

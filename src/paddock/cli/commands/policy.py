@@ -200,7 +200,7 @@ def show(name: str | None, *, as_json: bool) -> None:
     type=click.Path(path_type=Path),
     required=False,
     metavar="[FILE]",
-    help="A table of cases in YAML or TOML. [default: the shipped one]",
+    help="A table of cases in YAML or TOML. [default: the shipped one, and cases.yaml beside your rules]",
 )
 @click.option(
     "--rules",
@@ -217,10 +217,11 @@ def test(file: Path | None, *, folder: Path | None, as_json: bool) -> None:
 
     directories, settings = _load_settings()
     policy = _load_policy(directories, settings, folder)
-    cases = _load_cases(file, policy, directories, settings)
+    shipped, own = _load_cases(file, folder, policy, directories, settings)
+    cases = [*shipped, *own]
     failed = find_failed_cases(policy, cases)
     # The shipped table is about made-up callables, and has the same result everywhere.
-    assumed = [case for case in cases if case.assumed_effect is not None] if file is not None else []
+    assumed = [case for case in own if case.assumed_effect is not None]
     if as_json:
         failed_values = [
             {
@@ -283,19 +284,27 @@ def _unknown_names(policy: Policy, directories: Directories, settings: Settings)
     return find_unknown_entities(policy.rules, names)
 
 
-def _load_cases(file: Path | None, policy: Policy, directories: Directories, settings: Settings) -> list[PolicyCase]:
-    from paddock.policy.cases import read_case_file, read_cases
+def _load_cases(
+    file: Path | None, folder: Path | None, policy: Policy, directories: Directories, settings: Settings
+) -> tuple[list[PolicyCase], list[PolicyCase]]:
+    """Return the shipped cases, unless a file is named; and those of the file, or of the one beside the rules."""
+    from paddock.policy.cases import CASES_FILE, read_case_file, read_cases
+    from paddock.policy.load import custom_rules_folder
 
-    table = read_case_file(file)
-    vocabulary = policy.rules.vocabulary
+    vocabulary, shipped = policy.rules.vocabulary, list["PolicyCase"]()
     if file is None:
-        return read_cases(table, vocabulary)
+        shipped = read_cases(read_case_file(), vocabulary)
+        folder = folder or custom_rules_folder(directories, settings.policy)
+        file = folder / CASES_FILE if folder is not None else None
+        if file is None or not file.exists():
+            return shipped, []
+    table = read_case_file(file)
     with open_existing_store(directories, settings) as store:
         if store is None:
-            return read_cases(table, vocabulary)
+            return shipped, read_cases(table, vocabulary)
         from paddock.host.policy.entities import installed_callables
 
-        return read_cases(table, vocabulary, installed_callables(store).find)
+        return shipped, read_cases(table, vocabulary, installed_callables(store).find)
 
 
 def _require_rule(rules: list[PolicyRuleJson], name: str) -> PolicyRuleJson:

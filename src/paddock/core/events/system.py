@@ -34,7 +34,9 @@ class PolicyChanged(Event, frozen=True):
 
 @event("policy.edited")
 class PolicyEdited(Event, frozen=True):
-    """A person saved or removed a file of policy rules. Recorded before the file is written; `policy.changed` follows.
+    """A person saved or removed a file of policy rules or of policy tests. Recorded before the file is written.
+
+    If rules changed, `policy.changed` follows.
 
     `digest` names the file's new text, and `version` the rules with it. `change` is `failed` if the file could not be
     written after all, and is as it was.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -29,7 +29,7 @@ from paddock.manifest.model import PluginKind
 from paddock.plugins.store.rows import current_versions
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
-from paddock.policy.cases import FailedCase, find_failed_cases, read_case_file, read_cases
+from paddock.policy.cases import FailedCase, PolicyCase, find_failed_cases, read_case_file, read_cases
 from paddock.policy.entity_names import find_unknown_entities
 from paddock.policy.rules import SHIPPED_ORIGIN, RuleSet
 from paddock.policy.schema import SHIPPED_ROLES
@@ -166,12 +166,12 @@ class PolicyService:
         )
         return await self._views.run(lambda store: decide_hypothetical(store, policy, call, now, served), by.tenant)
 
-    async def run_cases(self) -> CaseRunResult:
-        """Test the rules against the table of cases that ships with them."""
+    async def run_cases(self, own_cases: Sequence[PolicyCase] = ()) -> CaseRunResult:
+        """Test the rules against the table of cases that ships with them, and against the operator's own."""
         policy = self._active_policy.policy
 
         def run() -> CaseRunResult:
-            cases = read_cases(read_case_file(), policy.rules.vocabulary)
+            cases = [*read_cases(read_case_file(), policy.rules.vocabulary), *own_cases]
             return CaseRunResult(policy.version, len(cases), tuple(find_failed_cases(policy, cases)))
 
         return await asyncio.to_thread(run)

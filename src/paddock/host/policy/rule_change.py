@@ -13,7 +13,7 @@ from paddock.core.schema_annotations import NonNegativeInt
 from paddock.host.policy.recorded_request import RecordedCall, RequestBuilder
 from paddock.ledger.entry import LedgerEntry
 from paddock.manifest.names import full_name
-from paddock.policy.cases import find_failed_cases, read_case_file, read_cases
+from paddock.policy.cases import PolicyCase, find_failed_cases, read_case_file, read_cases
 from paddock.policy.decision import Ask, Decision, DecisionWord, Deny
 from paddock.policy.engine import Policy
 from paddock.policy.explain import decision_word
@@ -150,9 +150,11 @@ def changed_rule_ids(before: RuleSet, after: RuleSet) -> tuple[tuple[str, ...], 
     )
 
 
-def newly_failed_cases(before: Policy, after: Policy) -> tuple[int, tuple[FailedPolicyCase, ...]]:
+def newly_failed_cases(
+    before: Policy, after: Policy, own_cases: Sequence[PolicyCase]
+) -> tuple[int, tuple[FailedPolicyCase, ...]]:
     """Run the policy tests; return their number, and those that pass before the change and fail after it."""
-    cases = read_cases(read_case_file(), after.rules.vocabulary)
+    cases = [*read_cases(read_case_file(), after.rules.vocabulary), *own_cases]
     failing = {failed.case.name for failed in find_failed_cases(before, cases)}
     failed = [one for one in find_failed_cases(after, cases) if one.case.name not in failing]
     return len(cases), tuple(FailedPolicyCase(one.case.name, one.why) for one in failed)

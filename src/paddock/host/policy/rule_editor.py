@@ -21,10 +21,12 @@ from paddock.core.printable import printable
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.host.identity.caller import require_interactive_person
 from paddock.host.policy.active_policy import ActivePolicy
+from paddock.host.policy.entities import installed_callables
 from paddock.host.policy.known_names import known_names
 from paddock.host.policy.recorded_request import RequestBuilder, served_allowlists, served_targets
 from paddock.host.policy.rule_change import (
     MAX_RECENT_CALLS,
+    FailedPolicyCase,
     RuleChange,
     changed_decisions,
     changed_rule_ids,
@@ -37,6 +39,7 @@ from paddock.ledger.write.append import TransactionLedger
 from paddock.ledger.write.writer import LedgerWriter
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
+from paddock.policy.cases import CASES_FILE, PolicyCase, parse_cases, read_cases
 from paddock.policy.engine import Policy
 from paddock.policy.entity_names import find_unknown_entities
 from paddock.policy.rule_folder import MAX_EDITED_CHARS, RuleFolder, StoredRuleFile, text_digest, validate_file_name
@@ -116,6 +119,54 @@ class RuleEditor:
             )
         return "\n\n".join(sources) + "\n"
 
+    async def read_cases(self) -> StoredRuleFile | None:
+        """Return the operator's own test cases as they are written; None if there are none."""
+        return await asyncio.to_thread(self._folder.read_cases)
+
+    async def parse_cases(self, text: str) -> list[PolicyCase]:
+        """Return the cases of a text; it may name installed callables.
+
+        Raises:
+            Invalid: with every mistake.
+        """
+        document, vocabulary = parse_cases(text), self._active_policy.policy.rules.vocabulary
+        return await self._views.run(lambda store: read_cases(document, vocabulary, installed_callables(store).find))
+
+    async def own_cases(self) -> list[PolicyCase]:
+        """Return the operator's own test cases; raises as `read_cases` and `parse_cases` do."""
+        stored = await self.read_cases()
+        return await self.parse_cases(stored.text) if stored else []
+
+    async def save_cases(self, by: Principal, text: str, *, based_on: str | None) -> None:
+        """Save the operator's own test cases; an empty text removes them. They decide nothing.
+
+        Args:
+            by: The person who does.
+            text: The cases, in YAML.
+            based_on: The digest of the text that was changed; None if there was none.
+
+        Raises:
+            Denied: it is a program.
+            Invalid, OperatorError: the text has mistakes, or is too long.
+            Conflict: they were changed meanwhile.
+            HostError: the file cannot be written, and is as it was.
+        """
+        require_interactive_person(by)
+        if len(text) > MAX_EDITED_CHARS:
+            raise _too_long_error(CASES_FILE)
+        if text:
+            await self.parse_cases(text)
+        async with self._changes:
+            await asyncio.to_thread(self._folder.require_cases_unchanged, based_on)
+            kind = "removed" if not text else "added" if based_on is None else "changed"
+            digest, version = text_digest(text) if text else None, self._active_policy.policy.version
+            await self._record(PolicyEdited(CASES_FILE, kind, digest, version, by.id))
+            try:
+                await asyncio.to_thread(self._folder.write_cases, text, based_on)
+            except PaddockError:
+                await self._record(PolicyEdited(CASES_FILE, "failed", digest, version, by.id))
+                raise
+
     async def check(self, by: Principal, name: str, text: str | None) -> RuleChange:
         """Return what a file of this text would do, or its removal if there is none. Changes nothing.
 
@@ -186,14 +237,15 @@ class RuleEditor:
 
     async def _assess(self, by: Principal, name: str, text: str | None) -> RuleChange:
         if text is not None and len(text) > MAX_EDITED_CHARS:
-            raise OperatorError(
-                f"{name} would have more than {MAX_EDITED_CHARS:,} characters",
-                code="policy.too_large",
-                hint="split it into several files",
-            )
+            raise _too_long_error(name)
         before = self._active_policy.policy
         after = await asyncio.to_thread(self._policy_with, name, text)
-        tests, failed = await asyncio.to_thread(newly_failed_cases, before, after)
+        own_cases, unreadable = list[PolicyCase](), tuple[FailedPolicyCase, ...]()
+        try:
+            own_cases = await self.own_cases()
+        except PaddockError as error:  # the change is refused until a person knows that these do not run
+            unreadable = (FailedPolicyCase(CASES_FILE, f"these cases of yours cannot be run: {error.message}"),)
+        tests, failed = await asyncio.to_thread(newly_failed_cases, before, after, own_cases)
         with suppress(PaddockError):  # what is recorded can still be compared
             await self._ledger.flush()
         catalogue, now, tenant = self._catalogue(by.tenant), self._clock.now(), by.tenant
@@ -210,7 +262,7 @@ class RuleEditor:
                 before.version,
                 *changed_rule_ids(before.rules, after.rules),
                 tuple(problem for problem in warnings if PurePath(problem.path).name == name),
-                failed,
+                (*unreadable, *failed),
                 tests,
                 examined,
                 changed,
@@ -240,6 +292,14 @@ def _require_file(files: list[StoredRuleFile], name: str) -> StoredRuleFile:
             return file
     raise NotFound(
         f"there is no rule file {printable(name, 80)}", code="policy.no_file", action=Action.of("policy.show")
+    )
+
+
+def _too_long_error(name: str) -> OperatorError:
+    return OperatorError(
+        f"{name} would have more than {MAX_EDITED_CHARS:,} characters",
+        code="policy.too_large",
+        hint="split it into several files",
     )
 
 

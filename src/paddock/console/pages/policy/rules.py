@@ -7,11 +7,13 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.console.page import Page, render_page
+from paddock.console.forms.request_form import read_form
+from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.console.text.rule_text import diff_rules, filter_rules, summarize_rules
-from paddock.core.errors import Invalid, PaddockError, Problem
+from paddock.core.errors import Conflict, Invalid, PaddockError, Problem
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.host import Host
+from paddock.policy.cases import PolicyCase
 from paddock.web.request_context import call_context
 from paddock.web.routing.route import HOST, OPERATOR, path_param
 from paddock.web.security.authenticate import caller_of
@@ -27,6 +29,7 @@ class PolicyPages:
         return [
             Page("GET", "/policy", self.show, OPERATOR),
             Page("GET", "/policy/tests", self.show_tests, OPERATOR),
+            Page("POST", "/policy/tests", self.save_cases, HOST),
             Page("GET", "/policy/versions/{version}", self.show_version, OPERATOR),
         ]
 
@@ -82,10 +85,42 @@ class PolicyPages:
         return render_page(request, "policy_version.html", values)
 
     async def show_tests(self, request: Request) -> Response:
-        results = await self._host.policy.rules.run_cases() if "run" in request.query_params else None
-        return render_page(
-            request, "policy_tests.html", {"ran": results, "version": self._host.policy.active.policy.version}
-        )
+        return await self._render_tests(request)
+
+    async def save_cases(self, request: Request) -> Response:
+        context, form = await call_context(self._host, request), await read_form(request)
+        text = form.last_text("text").replace("\r\n", "\n").strip()
+        text, digest = f"{text}\n" if text else "", form.last_text("digest") or None
+        try:
+            await self._host.policy.editor.save_cases(context.principal, text, based_on=digest)
+        except PaddockError as error:
+            status = 409 if isinstance(error, Conflict) else 422
+            return await self._render_tests(request, typed=text, problem=error, status=status)
+        return redirect_with_flash("/policy/tests?run=1", "cases_saved")
+
+    async def _render_tests(
+        self, request: Request, *, typed: str | None = None, problem: PaddockError | None = None, status: int = 200
+    ) -> Response:
+        """Render the page of the tests; `typed` is the text of own cases that was not saved."""
+        results, stored, own = None, None, list[PolicyCase]()
+        edits, editor = HOST.allows(caller_of(request)), self._host.policy.editor
+        try:
+            stored = await editor.read_cases() if edits else None
+            own = await editor.parse_cases(stored.text) if stored else []
+        except PaddockError as error:
+            problem = problem or error
+        if "run" in request.query_params:
+            results = await self._host.policy.rules.run_cases(own)
+        values = {
+            "ran": results,
+            "own": len(own),
+            "edits": edits,
+            "text": typed if typed is not None else stored.text if stored else "",
+            "digest": stored.digest if stored else "",
+            "problem": problem,
+            "mistakes": _problems_in(problem),
+        }
+        return render_page(request, "policy_tests.html", values, status)
 
 
 def _problems_in(error: PaddockError | None) -> tuple[Problem, ...]:
