@@ -307,7 +307,7 @@ def test_what_changes_the_assistant_is_read_confirmed_and_seen_by_every_member(
         expect(hers.get_by_role("button", name="Deactivate")).to_have_count(0)
 
     page.get_by_role("button", name="Deactivate").click()
-    expect(page.get_by_role("status")).to_contain_text("What it kept stays")
+    expect(page.get_by_role("status")).to_contain_text("Its data stays")
 
 
 @pytest.mark.slow

@@ -161,7 +161,7 @@ def test_a_chain_that_somebody_changed_is_found_and_only_its_own_tenant_is_told(
     assert "The ledger was tampered with" in told
     assert "Entry 1:" in told
     assert entry in told
-    assert "is not what was written" in shown(served, f"/ledger/{entry}?tenant=acme")
+    assert "was changed after it was written" in shown(served, f"/ledger/{entry}?tenant=acme")
     assert "Nothing was changed" in verdict("default")
 
 
