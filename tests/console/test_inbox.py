@@ -13,13 +13,15 @@ from playwright.sync_api import Browser, Page, expect
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon, eventually
 from fixtures.mail import mail
+from fixtures.packages import write_file
 from fixtures.page_clients import signed_in
 from fixtures.people import key_of
 from fixtures.visitors import needs_a_browser, visiting
 
 pytestmark = needs_a_browser
-
-CONSENT = """
+RULES = """
+@id("odd-takes-two") @text("Another person than who edited it has to agree.") @approval("action") @four_eyes("yes")
+forbid (principal, action == Action::"callUnattended", resource == Callable::"mail.odd");
 @id("looking-takes-consent") @text("Looking into letters takes consent.") @approval("consent")
 forbid (principal, action == Action::"callUnattended", resource == Callable::"mail.look");
 """
@@ -56,8 +58,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Generator[Office, None, 
     paddock.quickly("plugin", "install", mail(folder / "mail"), "--yes")
     paddock.quickly("plugin", "enable", "mail", "--no-start")
     paddock.quickly("user", "add", "ann", "--name", "Ann Lee")
-    (paddock.home / "policies").mkdir(mode=0o700)
-    (paddock.home / "policies" / "ours.cedar").write_text(CONSENT)
+    write_file(paddock.home / "policies" / "odd.cedar", RULES)
     key = key_of(paddock, "ann", "--label", "Robin's assistant")
     with daemon(paddock) as started:
         yield Office(started, key)
@@ -105,6 +106,31 @@ def test_an_edited_request_is_answered_after_its_difference_was_shown_and_its_re
         page.get_by_role("link", name="See its result").click()
         expect(page.get_by_text("Succeeded").first).to_be_visible()
     office.answered(first, "voided")
+
+
+def test_an_edit_that_another_person_has_to_approve_is_told_apart_from_the_request_that_opens_next(
+    browser: Browser, office: Office
+) -> None:
+    authorization, inputs = f"Bearer {office.key}", {"text": "hay"}
+    made = office.served.ask_tcp("POST", "/plugins/mail/call/odd", inputs, authorization=authorization)
+    following = office.asked("bob")
+    with visiting(browser, office.served, "operator") as page:
+        page.goto(f"/approvals/{made.body['approval']['approval']}")
+        page.get_by_text("Edit as JSON").click()
+        page.get_by_label("Inputs, as JSON").fill('{"text": "oats"}')
+        page.get_by_role("button", name="Approve").click()
+        page.get_by_role("button", name="Ask for the edited version").click()
+
+        last = page.get_by_role("region", name="Your last answer")
+        expect(last).to_contain_text("text: oats")
+        expect(last).to_contain_text("Waiting for another person")
+        expect(page.locator(".request h1")).to_contain_text("wants to run send")
+        expect(page.locator(".request")).to_contain_text("bob")
+        page.get_by_role("button", name="Approve").click()
+        expect(page.locator("#outcome")).to_contain_text("Succeeded")
+        expect(page.get_by_text("Effects that it declares: Leaves this machine")).to_be_visible()
+        expect(page.locator("dl.inputs dt")).to_have_text("To")  # as the form calls it, afterwards too
+    office.answered(following)
 
 
 def test_a_person_who_may_not_answer_reads_the_reason_instead_of_buttons(browser: Browser, office: Office) -> None:
@@ -185,7 +211,7 @@ def test_several_of_one_rule_are_answered_together_and_a_failure_hides_none(brow
             "/inbox/answer", data=body, headers={"origin": base, "content-type": "application/x-www-form-urlencoded"}
         )
         assert answer.status == 200 and "1 request approved" in answer.text() and "was not answered" in answer.text()
-        assert "to: bob" in answer.text() and "to: eve" in answer.text()  # which of them was answered, and which not
+        assert "To: bob" in answer.text() and "To: eve" in answer.text()  # which of them was answered, and which not
         assert "Succeeded" in answer.text() and "See its result" in answer.text()
         office.answered(first)
 
@@ -240,6 +266,7 @@ def test_a_phone_shows_the_answers_without_scrolling_sideways_and_long_inputs_ha
 
         expect(page.get_by_text("1 of 1")).to_be_visible()  # the next one, with what became of the last
         expect(page.locator("#previous")).to_contain_text("Denied")
+        expect(page.get_by_role("region", name="Your last answer")).to_contain_text("To: hay")
         expect(page.locator("dl.inputs")).to_contain_text("oats")
         page.get_by_role("button", name="Approve").click()
         expect(page.locator("#outcome")).to_contain_text("Succeeded")

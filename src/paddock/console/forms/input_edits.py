@@ -14,7 +14,7 @@ from msgspec import Struct
 from paddock.console.forms.controls import FormControl, build_control
 from paddock.console.forms.fields import PRESENT_SUFFIX, FormField, FormView, build_form
 from paddock.console.forms.parse import RAW_JSON_FIELD, FormTexts, parse_form
-from paddock.console.text.input_diff import as_json
+from paddock.console.text.input_diff import as_json, in_form_order
 from paddock.core.errors import Problem
 
 FIELDS_MARK: Final = "_fields"
@@ -70,7 +70,15 @@ def build_edit_form(
     return build_form(shape, value, problems) if _covers_all_params(shape, cast("dict[str, Any]", params)) else None
 
 
-def view_inputs(params: Mapping[str, Any], form: FormView | None, edited: Mapping[str, Any]) -> list[InputView]:
+def input_titles(schema: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the titles of a tool's inputs by their names, in the order of its form; none if the schema is unknown."""
+    shape = build_control(dict(schema or {}))
+    return {name: control.title or name for name, control in shape.fields} if shape.control == "group" else {}
+
+
+def view_inputs(
+    params: Mapping[str, Any], titles: Mapping[str, str], form: FormView | None, edited: Mapping[str, Any]
+) -> list[InputView]:
     """Return every input with its exact value, in the order of the form; `edited` are the inputs with the edits."""
 
     def text_of(name: str) -> str | None:
@@ -78,7 +86,7 @@ def view_inputs(params: Mapping[str, Any], form: FormView | None, edited: Mappin
         return None if value is _MISSING else value if isinstance(value, str) else as_json(value)
 
     if form is None:
-        return [InputView(name, name, text_of(name)) for name in params]
+        return [InputView(name, titles.get(name, name), text_of(name)) for name in in_form_order(params, titles)]
     names = [name for name, _ in form.root.shape.fields]
     return [
         InputView(

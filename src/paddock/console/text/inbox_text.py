@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
+from paddock.console.text.input_diff import in_form_order
 from paddock.console.text.principal_text import capitalize_first, principal_name, requester_name
 from paddock.host.inbox.item import InboxItem, InboxKind
 from paddock.manifest.effects import LEAVING_EFFECTS, Effect, Risk, parse_effect, risk_of_effects
@@ -32,6 +34,7 @@ _RISKS: Final[Mapping[InboxKind, Mapping[Risk, str]]] = {
 }
 
 _MAX_GLANCE_CHARS: Final = 80
+_NO_TITLES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def item_tag(item: InboxItem) -> str:
@@ -74,17 +77,23 @@ def danger_texts(effects: Iterable[str]) -> list[str]:
     return texts
 
 
-def input_texts(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return inputs as names with their exact values: texts as they are, everything else as JSON."""
-    return [(name, value if isinstance(value, str) else _as_json(value)) for name, value in inputs.items()]
+def input_texts(inputs: Mapping[str, Any], titles: Mapping[str, str] = _NO_TITLES) -> list[tuple[str, str]]:
+    """Return inputs as titles with their exact values: texts as they are, everything else as JSON.
+
+    Args:
+        inputs: Their values.
+        titles: The titles of the tool's inputs by their names, in the order of its form.
+    """
+    values = [(name, inputs[name]) for name in in_form_order(inputs, titles)]
+    return [(titles.get(name, name), value if isinstance(value, str) else _as_json(value)) for name, value in values]
 
 
-def inputs_glance(inputs: Mapping[str, Any] | None) -> str:
+def inputs_glance(inputs: Mapping[str, Any] | None, titles: Mapping[str, str] = _NO_TITLES) -> str:
     """Return the first input, shortened; empty if there is none, or if they are too long for a list."""
     if not inputs:
         return ""
-    name, text = input_texts(inputs)[0]
-    whole = f"{name}: {text}"
+    title, text = input_texts(inputs, titles)[0]
+    whole = f"{title}: {text}"
     return whole if len(whole) <= _MAX_GLANCE_CHARS else whole[: _MAX_GLANCE_CHARS - 1] + "…"
 
 

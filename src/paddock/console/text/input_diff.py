@@ -5,28 +5,41 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 _MAX_COMPARED_LINES: Final = 2_000  # comparing more takes too long; what differs is shown as a whole then
 _MAX_EQUAL_PAIRS: Final = 20_000  # of lines: comparing takes that many steps for each change, while the host waits
+_NO_TITLES: Final[Mapping[str, str]] = MappingProxyType({})
 LineChange: TypeAlias = Literal["same", "removed", "added"]
 
 
 class InputDifference(Struct, frozen=True):
     """One changed input: its lines, each the same, removed or added."""
 
-    name: str
+    title: str
     lines: tuple[tuple[LineChange, str], ...]
 
 
-def compare_inputs(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[InputDifference]:
-    """Return the inputs that differ, in their order; an input that is missing on one side has lines on the other."""
+def in_form_order(names: Iterable[str], titles: Mapping[str, str]) -> list[str]:
+    """Return the names of inputs in the order of the tool's form; what the form does not have comes last."""
+    given = dict.fromkeys(names)
+    return [*(name for name in titles if name in given), *(name for name in given if name not in titles)]
+
+
+def compare_inputs(
+    before: Mapping[str, Any], after: Mapping[str, Any], titles: Mapping[str, str] = _NO_TITLES
+) -> list[InputDifference]:
+    """Return the inputs that differ, in the order of `titles`, the inputs of the tool's form by their names.
+
+    An input that is missing on one side has lines on the other.
+    """
     return [
-        InputDifference(name, _compare_lines(_lines(before, name), _lines(after, name)))
-        for name in dict.fromkeys((*before, *after))
+        InputDifference(titles.get(name, name), _compare_lines(_lines(before, name), _lines(after, name)))
+        for name in in_form_order((*before, *after), titles)
         if as_json(before.get(name)) != as_json(after.get(name)) or (name in before) != (name in after)
     ]
 

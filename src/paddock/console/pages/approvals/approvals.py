@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from paddock.approvals.standing_approval import standing_not_found
-from paddock.console.forms.input_edits import InputEdits, build_edit_form, read_edits, view_inputs
+from paddock.console.forms.input_edits import InputEdits, build_edit_form, input_titles, read_edits, view_inputs
 from paddock.console.forms.parse import RAW_JSON_FIELD
 from paddock.console.forms.request_form import SubmittedForm, read_form
 from paddock.console.page import Page, redirect_with_flash, render_page
@@ -112,13 +112,14 @@ class ApprovalPages:
         approval = await self._host.approvals.find(context.tenant, path_param(request, "id"), to=context.principal)
         preview, pending = approval["preview"], approval["state"] == "pending"
         params: Mapping[str, Any] = preview.get("params", {})
-        schema = await self._find_input_schema(preview, context.tenant) if pending else None
+        schema = await self._find_input_schema(preview, context.tenant)
+        titles = input_titles(schema)
         edited = params if edits is None or edits.value is None else edits.value
-        form = build_edit_form(schema, params, edited, problems) if text is None else None
+        form = build_edit_form(schema, params, edited, problems) if pending and text is None else None
         values: dict[str, Any] = {
             "one": approval,
             "form": form,
-            "inputs": view_inputs(params, form, edited),
+            "inputs": view_inputs(params, titles, form, edited),
             "written": text if text is not None else json.dumps(edited, indent=2, ensure_ascii=False),
             "writing": edits is not None,
             "comment": comment,
@@ -129,13 +130,15 @@ class ApprovalPages:
             "place": await self._place(context.principal, approval["id"]) if pending else InboxPlace(),
             "outcome": outcome_of(self._host, approval, context),
             "previous": await self._previous_outcome(request, context),
-            "differences": await self._differences_from_replaced(approval, context),
+            "differences": await self._differences_from_replaced(approval, titles, context),
         }
         return render_page(request, "approval.html", values, status)
 
-    def _render_review(self, request: Request, approval: ApprovalJson, payload: Any, form: SubmittedForm) -> Response:
+    def _render_review(
+        self, request: Request, approval: ApprovalJson, payload: Any, titles: Mapping[str, str], form: SubmittedForm
+    ) -> Response:
         """Render the difference of an edited version, to be approved as it is."""
-        differences = compare_inputs(approval["preview"].get("params", {}), payload)
+        differences = compare_inputs(approval["preview"].get("params", {}), payload, titles)
         values = {
             "one": approval,
             "differences": differences,
@@ -174,7 +177,7 @@ class ApprovalPages:
         return outcome_of(self._host, approval, context)
 
     async def _differences_from_replaced(
-        self, approval: ApprovalJson, context: CallContext
+        self, approval: ApprovalJson, titles: Mapping[str, str], context: CallContext
     ) -> Sequence[InputDifference]:
         """Return what was edited in the request that this one replaced, if the reader may see that."""
         if approval["replaces"] is None:
@@ -183,7 +186,7 @@ class ApprovalPages:
             replaced = await self._host.approvals.find(context.tenant, approval["replaces"], to=context.principal)
         except NotFound:
             return ()
-        return compare_inputs(replaced["preview"].get("params", {}), approval["preview"].get("params", {}))
+        return compare_inputs(replaced["preview"].get("params", {}), approval["preview"].get("params", {}), titles)
 
     async def _find_input_schema(self, preview: Mapping[str, Any], tenant: Tenant) -> Mapping[str, Any] | None:
         """Return the tool's input schema; None if it has none or is gone."""
@@ -216,7 +219,7 @@ class ApprovalPages:
         if form.last_text("answer") != "yes" or problems:  # submitted with Enter, or the edit is invalid
             return await self._render(request, edits=edits, text=text, comment=comment, problems=problems, status=422)
         if edits.value is not None and form.last_text("reviewed") != hash_of(edits.value):
-            return self._render_review(request, approval, edits.value, form)
+            return self._render_review(request, approval, edits.value, input_titles(schema), form)
         scope = form.last_text("scope")  # only where there is a choice
         reach = form.last_text("reach") if scope != "once" else ""  # reach does not apply to a single approval
         try:

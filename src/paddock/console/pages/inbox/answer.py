@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from paddock.approvals.answer import RememberChoice
+from paddock.console.pages.inbox.tool_inputs import TitlesOf, tool_titles
 from paddock.console.text.inbox_text import inputs_glance
 from paddock.core.call import CallContext
 from paddock.core.errors import CallerError, Conflict, PaddockError
@@ -58,7 +59,10 @@ async def answer_items(host: Host, context: CallContext, chosen: Sequence[str], 
         except PaddockError as error:
             found.append((item_id, binding, error))
     _require_common_rule([item for _, _, item in found if isinstance(item, InboxItem)])
-    return [await _answer_one(host, context, item_id, binding, item, answer) for item_id, binding, item in found]
+    titles_of = tool_titles(host, context.tenant)
+    return [
+        await _answer_one(host, context, item_id, binding, item, answer, titles_of) for item_id, binding, item in found
+    ]
 
 
 def _require_common_rule(items: Sequence[InboxItem]) -> None:
@@ -76,11 +80,17 @@ def _require_common_rule(items: Sequence[InboxItem]) -> None:
 
 
 async def _answer_one(
-    host: Host, context: CallContext, item_id: str, binding: str, item: InboxItem | PaddockError, answer: str
+    host: Host,
+    context: CallContext,
+    item_id: str,
+    binding: str,
+    item: InboxItem | PaddockError,
+    answer: str,
+    titles_of: TitlesOf,
 ) -> AnswerResult:
     if not isinstance(item, InboxItem):
-        return await _unanswered(host, context, AnswerResult(item_id, item_id, answer, error=item))
-    inputs = inputs_glance(item.inputs)
+        return await _unanswered(host, context, AnswerResult(item_id, item_id, answer, error=item), titles_of)
+    inputs = inputs_glance(item.inputs, titles_of(item.plugin, item.callable))
     try:
         _require_choice(item, binding, answer)
         through, by = impersonating_operator(context), context.principal
@@ -93,14 +103,15 @@ async def _answer_one(
     return AnswerResult(item.id, item.title, answer, inputs, approval)
 
 
-async def _unanswered(host: Host, context: CallContext, result: AnswerResult) -> AnswerResult:
+async def _unanswered(host: Host, context: CallContext, result: AnswerResult, titles_of: TitlesOf) -> AnswerResult:
     """Return a result with the words for a request that is in the inbox no more, as far as this reader may see it."""
     try:
         preview = (await host.approvals.find(context.tenant, result.item_id, to=context.principal))["preview"]
     except PaddockError:
         return result
     title = f"{preview['plugin']} · {preview['callable']}"
-    return replace(result, title=title, inputs=inputs_glance(preview.get("params")))
+    titles = titles_of(preview["plugin"], preview["callable"])
+    return replace(result, title=title, inputs=inputs_glance(preview.get("params"), titles))
 
 
 def _require_choice(item: InboxItem, binding: str, answer: str) -> None:

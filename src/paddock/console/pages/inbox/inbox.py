@@ -17,6 +17,7 @@ from paddock.console.live_fragments import LiveFragments
 from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.console.pages.inbox.answer import AnswerResult, answer_items, answer_message
 from paddock.console.pages.inbox.outcome import OutcomeView, find_call, outcome_of
+from paddock.console.pages.inbox.tool_inputs import tool_titles
 from paddock.console.templates import NAMES, HtmlFragment, render_fragment
 from paddock.console.tenant_changes import TenantChanges
 from paddock.console.text.inbox_text import (
@@ -172,11 +173,17 @@ class InboxPages:
         page, counts = await inbox.page(query), await inbox.counts(principal)
         asked = await inbox.page(InboxQuery(principal, ALL_KINDS, with_others=True, limit=_WITH_OTHERS_ITEMS))
         names = await self._host.identity.people.names(principal.tenant)
-        operates_host, opened = reader.operates_host, reader.opened
-        rows = [
-            build_row(item, principal, names, operates_host=operates_host, opened=opened in (item.id, *item.rules))
-            for item in page.items
-        ]
+        operates_host, opened, titles_of = (
+            reader.operates_host,
+            reader.opened,
+            tool_titles(self._host, principal.tenant),
+        )
+
+        def row_of(item: InboxItem, *, opened: bool = False) -> InboxRow:
+            titles = titles_of(item.plugin, item.callable)
+            return build_row(item, principal, names, titles, operates_host=operates_host, opened=opened)
+
+        rows = [row_of(item, opened=opened in (item.id, *item.rules)) for item in page.items]
         rows = mark_groups(rows)
         ids = [item.id for item in page.items]
         return {
@@ -187,7 +194,7 @@ class InboxPages:
             "kind": kind,
             "kinds": [(one, KIND_TEXTS[one], counts.by_kind[one]) for one in InboxKind if counts.by_kind[one]],
             "groups": sorted(_common_rules(rows).items()),
-            "with_others": [build_row(item, principal, names, operates_host=operates_host) for item in asked.items],
+            "with_others": [row_of(item) for item in asked.items],
             "next": page.next.to_cursor() if page.next else None,
             "query": urlencode(
                 {name: text for name, text in (("kind", kind), ("after", reader.after), ("open", opened)) if text}
@@ -226,16 +233,22 @@ def _requested_kind(request: Request) -> InboxKind | None:
 
 
 def build_row(
-    item: InboxItem, me: Principal, names: Mapping[str, str], *, operates_host: bool, opened: bool = False
+    item: InboxItem,
+    me: Principal,
+    names: Mapping[str, str],
+    titles: Mapping[str, str],
+    *,
+    operates_host: bool,
+    opened: bool = False,
 ) -> InboxRow:
-    """Return an item as the list shows it. Pure."""
+    """Return an item as the list shows it; `titles` are those of its tool's inputs. Pure."""
     return InboxRow(
         item,
         item_sentence(item, names, me.person),
         item_tag(item),
         danger_texts(item.effects),
         other_answerers(item.answerable_by, me.id, names),
-        None if item.inputs is None else input_texts(item.inputs),
+        None if item.inputs is None else input_texts(item.inputs, titles),
         tuple(choice for choice in item.choices if operates_host or not choice.host_only),
         opened=opened,
     )

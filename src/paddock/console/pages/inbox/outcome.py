@@ -6,8 +6,10 @@ from collections.abc import AsyncGenerator
 
 from msgspec import Struct
 
+from paddock.console.pages.inbox.tool_inputs import tool_titles
 from paddock.console.templates import HtmlFragment, StreamEnd, render_fragment
 from paddock.console.text.call_text import ResultPreview, call_status_text, preview_result
+from paddock.console.text.inbox_text import inputs_glance
 from paddock.core.call import OPERATOR, CallContext
 from paddock.core.errors import NotFound
 from paddock.gate.calls.handle import CallHandle
@@ -24,15 +26,19 @@ class OutcomeView(Struct, frozen=True):
     Attributes:
         words: The state of its call.
         status: The same, for its color; empty if nothing is known but the request's own state.
+        glance: Its first input, shortened.
         result: A preview of the result, if the reader may see it.
         visible: Whether the reader may open the call.
+        answered: Whether the reader answered or edited it already, so that it waits for others.
     """
 
     approval: ApprovalJson
     words: str
     status: str
+    glance: str
     result: ResultPreview | None
     visible: bool
+    answered: bool
 
     @property
     def over(self) -> bool:
@@ -44,12 +50,16 @@ def outcome_of(host: Host, approval: ApprovalJson, context: CallContext) -> Outc
     call = find_call(host, approval["call_id"], context)
     operates = OPERATOR in context.principal.roles
     visible = operates or (call is not None and is_owner(context.principal, call.context.principal))
+    answered = context.principal.id in (*approval["editors"], *(answer["by"] for answer in approval["answers"]))
+    preview = approval["preview"]
+    titles = tool_titles(host, context.tenant)(preview.get("plugin", ""), preview.get("callable", ""))
+    glance = inputs_glance(preview.get("params"), titles)
     if call is None or approval["state"] not in ("approved", "consumed"):
-        return OutcomeView(approval, "", "", None, visible)
+        return OutcomeView(approval, "", "", glance, None, visible, answered)
     summary = call.to_json()
     words = call_status_text(summary["status"], summary.get("error", {}).get("code", ""))
     result = preview_result(summary["result"]) if visible and "result" in summary else None
-    return OutcomeView(approval, words, summary["status"], result, visible)
+    return OutcomeView(approval, words, summary["status"], glance, result, visible, answered)
 
 
 def find_call(host: Host, call_id: str, context: CallContext) -> CallHandle | None:
