@@ -233,4 +233,19 @@ def test_a_plugin_that_only_started_and_stopped_is_one_row_and_a_failure_is_neve
         "notes started and stopped 14 times", "crashed 50", "spawned 51", "stopped 52"
     ]  # fmt: skip
     assert len(rows[0]["run"]) == 42
+    assert rows[0]["mood"] == "calm"
     assert [one["run"] for one in rows[1:]] == [[], [], []]
+
+
+def test_a_plugin_that_crashes_again_and_again_is_one_row_that_says_so() -> None:
+    def row(seq: int, kind: str, mood: str = "calm") -> dict[str, Any]:
+        return {"seq": seq, "type": f"plugin.{kind}", "mood": mood, "plugin": "clock", "sentence": f"{kind} {seq}"}
+
+    again = [row(3 * number, "crashed", "bad") for number in range(3)]
+    cycle = [entry for crash in again for entry in (crash, row(crash["seq"] + 1, "initialized"), row(0, "spawned"))]
+    rows = collapse_runs([row(100, "failed", "bad"), *cycle])
+
+    assert [one["sentence"] for one in rows] == [
+        "failed 100", "clock crashed 3 times, started 3 times, was ready 3 times"
+    ]  # fmt: skip
+    assert (rows[1]["mood"], len(rows[1]["run"])) == ("bad", 9)
