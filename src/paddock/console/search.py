@@ -28,11 +28,15 @@ class SearchHit(Struct, frozen=True):
         title: Its name, which people search for.
         detail: What it is, in a few words; searched too.
         path: Its page.
+        at: When it was, if it happened at a time.
+        also: What else finds it, and is not shown.
     """
 
     title: str
     detail: str
     path: str
+    at: str = ""
+    also: str = ""
 
 
 class SearchGroup(Struct, frozen=True):
@@ -84,7 +88,11 @@ class SearchQuery(Struct, frozen=True):
 
     def best(self, label: str, hits: Iterable[SearchHit]) -> SearchGroup:
         """Return the hits that match, the best first."""
-        ranked = [(rank, hit.title, hit) for hit in hits if (rank := self.rank(hit.title, hit.detail)) is not None]
+        ranked = [
+            (rank, hit.title, hit)
+            for hit in hits
+            if (rank := self.rank(hit.title, f"{hit.detail} {hit.also}")) is not None
+        ]
         ranked.sort(key=lambda one: one[:2])
         found = tuple(hit for _, _, hit in ranked[:MAX_HITS_PER_GROUP])
         return SearchGroup(label, found, len(ranked) > MAX_HITS_PER_GROUP, ranked[0][0] if ranked else 0)

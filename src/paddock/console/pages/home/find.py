@@ -15,6 +15,7 @@ from paddock.console.search import SearchGroup, SearchHit, SearchQuery
 from paddock.console.templates import render
 from paddock.console.text.call_text import call_status_text
 from paddock.console.text.plugin_text import summarize_plugin
+from paddock.console.text.principal_text import principal_name
 from paddock.core.call import CallContext
 from paddock.gate.calls.handle import CallHandle
 from paddock.host.host import Host
@@ -57,7 +58,7 @@ class FindPages:
             groups += [
                 await self._plugins(query, context, caller),
                 await self._tools(query, context, caller),
-                self._calls(query, context, caller),
+                await self._calls(query, context, caller),
             ]
             if is_operator(caller):
                 groups.append(await self._people(query, context))
@@ -98,18 +99,25 @@ class FindPages:
         ]
         return query.best("Tools", hits)
 
-    def _calls(self, query: SearchQuery, context: CallContext, caller: Caller) -> SearchGroup:
+    async def _calls(self, query: SearchQuery, context: CallContext, caller: Caller) -> SearchGroup:
         def is_visible(call: CallHandle) -> bool:
             return is_operator(caller) or is_owner(context.principal, call.context.principal)
 
-        recent = self._host.calls.registry.recent(_MAX_CALLS_SEARCHED, context.tenant, is_visible)
+        labels, calls = await self._host.identity.api_keys.labels(context.tenant), self._host.calls.registry
         hits = (
             SearchHit(
                 f"{call['plugin']}.{call['callable']}",
-                f"{call_status_text(call['status'], call.get('error_code', ''))} · {call['call_id']}",
+                " · ".join(
+                    (
+                        call_status_text(call["status"], call.get("error_code", "")),
+                        principal_name(calls.find(call["call_id"], context.tenant).context.principal.id, labels),
+                    )
+                ),
                 f"/calls/{quote(call['call_id'], safe='')}",
+                at=call["started_at"],
+                also=call["call_id"],
             )
-            for call in recent
+            for call in calls.recent(_MAX_CALLS_SEARCHED, context.tenant, is_visible)
         )
         return query.best("Recent calls", hits)
 
