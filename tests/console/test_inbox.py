@@ -169,6 +169,11 @@ def test_three_are_answered_in_a_row_by_keyboard_alone(browser: Browser, office:
         expect(opened(page)).to_contain_text("zoe")
         page.keyboard.press("a")
         expect(page.get_by_text("Nothing needs you")).to_be_visible()
+
+        page.goto("/approvals/history")  # what became of each, newest first
+        rows = page.get_by_role("list", name="Requests, newest first").get_by_role("listitem")
+        expect(rows.nth(1)).to_contain_text(re.compile(r"mail · send: Denied\s*To: eve"))
+        expect(rows.nth(2)).to_contain_text(re.compile(r"mail · send: Succeeded\s*To: bob"))
     office.answered(first)
     office.answered(second, "denied")
     office.answered(third)

@@ -123,14 +123,26 @@ class Approvals:
         return await self._database.read(lambda tx: store.find_request(tx, tenant, approval_id))
 
     async def page(
-        self, tenant: str, states: tuple[ApprovalState, ...] = (), *, before: str | None = None, limit: int = 100
+        self,
+        tenant: str,
+        states: tuple[ApprovalState, ...] = (),
+        *,
+        before: str | None = None,
+        limit: int = 100,
+        short_payloads: bool = False,
     ) -> list[Approval]:
-        """Return a page of a tenant's requests without payloads, newest first, in these states or in all.
+        """Return a page of a tenant's requests, newest first, in these states or in all.
+
+        They are without payloads; with `short_payloads` only those without one that are too long for a list.
 
         Raises:
             NotFound: this tenant has no request of the id `before`.
         """
-        return await self._database.read(lambda tx: store.list_requests(tx, tenant, states, before=before, limit=limit))
+        return await self._database.read(
+            lambda tx: store.list_requests(
+                tx, tenant, states, before=before, limit=limit, short_payloads=short_payloads
+            )
+        )
 
     async def iter_open(self, plugin: str | None = None) -> AsyncGenerator[Approval, None]:
         """Yield every open request of all tenants, oldest first; of one plugin, or of all."""

@@ -24,7 +24,7 @@ from paddock.approvals.model import (
     ApprovedAction,
     Binding,
 )
-from paddock.approvals.pending import delete_parties, insert_parties
+from paddock.approvals.pending import MAX_SHOWN_PAYLOAD_BYTES, delete_parties, insert_parties
 from paddock.core.action import Action
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NotFound
@@ -40,6 +40,9 @@ _COLUMNS = (
     " public_reason"
 )
 _COLUMNS_WITHOUT_PAYLOAD = _COLUMNS.replace(" payload,", " '{}' AS payload,")
+_COLUMNS_WITH_SHORT_PAYLOAD = _COLUMNS.replace(
+    " payload,", f" CASE WHEN payload_bytes <= {MAX_SHOWN_PAYLOAD_BYTES} THEN payload ELSE '{{}}' END AS payload,"
+)
 _OPEN = (ApprovalState.PENDING.value, ApprovalState.APPROVED.value)
 
 EXPIRE_JOB = "approval.expire"  # the type of the job that expires a request; see `consume.py`
@@ -106,9 +109,17 @@ def request_not_found(approval_id: str) -> NotFound:
 
 
 def list_requests(
-    tx: Transaction, tenant: str, states: tuple[ApprovalState, ...] = (), *, before: str | None = None, limit: int
+    tx: Transaction,
+    tenant: str,
+    states: tuple[ApprovalState, ...] = (),
+    *,
+    before: str | None = None,
+    limit: int,
+    short_payloads: bool = False,
 ) -> list[Approval]:
-    """Return a page of a tenant's requests without payloads, newest first, optionally only those `before` an id.
+    """Return a page of a tenant's requests, newest first, optionally only those `before` an id.
+
+    Payloads are empty, but for those that are short enough for a list where `short_payloads` are wanted.
 
     Raises:
         NotFound: this tenant has no request of the id `before`.
@@ -121,8 +132,9 @@ def list_requests(
         last = find_request(tx, tenant, before)
         where += " AND (created_at, id) < (?, ?)"
         values += [last.created_at, last.id]
+    columns = _COLUMNS_WITH_SHORT_PAYLOAD if short_payloads else _COLUMNS_WITHOUT_PAYLOAD
     rows = tx.all(
-        f"SELECT {_COLUMNS_WITHOUT_PAYLOAD} FROM approvals WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?",  # noqa: S608
+        f"SELECT {columns} FROM approvals WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?",  # noqa: S608
         (*values, limit),
     )
     return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]

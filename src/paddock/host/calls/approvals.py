@@ -133,10 +133,9 @@ class ApprovalService:
         before: str | None = None,
         limit: int = DEFAULT_PAGE_SIZE,
         to: Principal | None = None,
+        short_params: bool = False,
     ) -> list[ApprovalSummaryJson]:
         """List a tenant's requests as data, newest first; only open ones unless `ended`.
-
-        The call parameters are left out: they may be large, and an approver opens the request itself.
 
         Args:
             tenant: The tenant.
@@ -144,6 +143,8 @@ class ApprovalService:
             before: Only requests older than the one with this id.
             limit: Maximum number of requests.
             to: Only requests that this principal may see.
+            short_params: Include the call parameters where they are short. Long ones are always left out: an approver
+                opens the request itself.
 
         Raises:
             NotFound: there is no request with the id `before`.
@@ -151,15 +152,18 @@ class ApprovalService:
         states = () if ended else tuple(sorted(OPEN_STATES))
         found: list[Approval] = []
         while len(found) < limit:
-            page = await self._approvals.page(tenant, states, before=before, limit=limit)
+            page = await self._approvals.page(tenant, states, before=before, limit=limit, short_payloads=short_params)
             found += [request for request in page if to is None or can_see(request, to)]
             if len(page) < limit:
                 break
             before = page[-1].id
-        return self._summaries(found[:limit], to)
+        return self._summaries(found[:limit], to, short_params=short_params)
 
-    def _summaries(self, approvals: Iterable[Approval], to: Principal | None) -> list[ApprovalSummaryJson]:
-        return [_without_params(self._to_json_for(request, to)) for request in approvals]
+    def _summaries(
+        self, approvals: Iterable[Approval], to: Principal | None, *, short_params: bool = False
+    ) -> list[ApprovalSummaryJson]:
+        summaries = [self._to_json_for(request, to) for request in approvals]
+        return summaries if short_params else [_without_params(summary) for summary in summaries]
 
     async def pending(
         self, principal: Principal, *, limit: int

@@ -80,12 +80,19 @@ class ApprovalPages:
         return RedirectResponse("/approvals/history" if "ended" in request.query_params else "/inbox", 303)
 
     async def show_history(self, request: Request) -> Response:
-        principal, before = (await call_context(self._host, request)).principal, request.query_params.get("before")
+        context, before = await call_context(self._host, request), request.query_params.get("before")
+        principal = context.principal
         approvals = await self._host.approvals.list_requests(
-            principal.tenant, ended=True, before=before, limit=_PAGE_SIZE, to=principal
+            principal.tenant,
+            ended=True,
+            before=before,
+            limit=_PAGE_SIZE,
+            to=principal,
+            short_params=True,
         )
         next_cursor = approvals[-1]["id"] if len(approvals) == _PAGE_SIZE else None
-        values = {"approvals": approvals, "after": next_cursor}
+        rows = [outcome_of(self._host, approval, context) for approval in approvals]
+        values = {"rows": rows, "after": next_cursor}
         return render_page(request, "approvals.html", values)
 
     async def show(self, request: Request) -> Response:

@@ -13,7 +13,7 @@ from paddock.console.text.inbox_text import inputs_glance
 from paddock.core.call import OPERATOR, CallContext
 from paddock.core.errors import NotFound
 from paddock.gate.calls.handle import CallHandle
-from paddock.host.calls.approvals import ApprovalJson
+from paddock.host.calls.approvals import ApprovalSummaryJson
 from paddock.host.host import Host
 from paddock.web.request_context import is_owner
 
@@ -32,7 +32,7 @@ class OutcomeView(Struct, frozen=True):
         answered: Whether the reader answered or edited it already, so that it waits for others.
     """
 
-    approval: ApprovalJson
+    approval: ApprovalSummaryJson
     words: str
     status: str
     glance: str
@@ -45,7 +45,7 @@ class OutcomeView(Struct, frozen=True):
         return self.status in _ENDED or self.approval["state"] not in ("pending", "approved", "consumed")
 
 
-def outcome_of(host: Host, approval: ApprovalJson, context: CallContext) -> OutcomeView:
+def outcome_of(host: Host, approval: ApprovalSummaryJson, context: CallContext) -> OutcomeView:
     """Return the outcome of a request, as far as this reader may see it."""
     call = find_call(host, approval["call_id"], context)
     operates = OPERATOR in context.principal.roles
