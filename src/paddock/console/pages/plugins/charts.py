@@ -55,7 +55,7 @@ class Chart(Struct, frozen=True):
     name: str  # unique on the page
     title: str
     words: str  # text alternative
-    top: str  # label of the upper edge
+    top: str  # label of the upper edge; empty if there is nothing to draw
     middle: str = ""  # label of the line halfway up
     columns: tuple[ChartColumn, ...] = ()
     lines: tuple[ChartLine, ...] = ()
@@ -63,17 +63,19 @@ class Chart(Struct, frozen=True):
     halfway: str = ""  # label of the middle of the time axis
     width: int = CHART_WIDTH_UNITS
     height: int = CHART_HEIGHT_UNITS
+    highest: str = ""  # the highest value itself, which may be below the upper edge
 
 
 def calls_chart(activity: ActivitySummary) -> Chart:
     """Build the chart of calls by outcome."""
-    max_calls = max((bucket.calls for bucket in activity.parts), default=0)
+    highest = max((bucket.calls for bucket in activity.parts), default=0)
+    top = _count_axis_top(highest)
     columns = tuple(
         ChartColumn(
             x,
             width,
             f"{_interval_text(activity, bucket)}: {_counts_text(bucket)}",
-            tuple(_stack_bars(bucket, max_calls, x, width)),
+            tuple(_stack_bars(bucket, top, x, width)),
         )
         for bucket, x, width in _slots(activity.parts)
     )
@@ -82,9 +84,9 @@ def calls_chart(activity: ActivitySummary) -> Chart:
         "calls",
         "Calls",
         words,
-        f"{max_calls:,}",
-        f"{max_calls / 2:,g}",
-        columns,
+        *_count_axis_labels(top),
+        highest=f"{highest:,}",
+        columns=columns,
         start=_start_label(activity),
         halfway=_halfway_label(activity),
     )
@@ -92,13 +94,13 @@ def calls_chart(activity: ActivitySummary) -> Chart:
 
 def errors_chart(activity: ActivitySummary) -> Chart:
     """Build the chart of failed calls alone: among many successful ones they are too small to see."""
-    max_failed = max((bucket.failed for bucket in activity.parts), default=0)
+    top = _count_axis_top(max((bucket.failed for bucket in activity.parts), default=0))
     columns = tuple(
         ChartColumn(
             x,
             width,
             f"{_interval_text(activity, bucket)}: {bucket.failed:,} failed",
-            tuple(_stack_bars(ActivityBucket(bucket.since, failed=bucket.failed), max_failed, x, width)),
+            tuple(_stack_bars(ActivityBucket(bucket.since, failed=bucket.failed), top, x, width)),
         )
         for bucket, x, width in _slots(activity.parts)
     )
@@ -106,12 +108,21 @@ def errors_chart(activity: ActivitySummary) -> Chart:
         "errors",
         "Errors",
         f"{activity.failed} of {activity.calls} calls failed in the last {activity.span.words}.",
-        f"{max_failed:,}",
-        f"{max_failed / 2:,g}",
-        columns,
+        *_count_axis_labels(top),
+        columns=columns,
         start=_start_label(activity),
         halfway=_halfway_label(activity),
     )
+
+
+def _count_axis_top(highest: int) -> int:
+    """Return the upper edge of an axis of whole numbers, whose half is one too."""
+    return highest + highest % 2
+
+
+def _count_axis_labels(top: int) -> tuple[str, str]:
+    """Return the labels of the upper edge and of the middle; empty if there is nothing to draw."""
+    return (f"{top:,}", f"{top // 2:,}") if top else ("", "")
 
 
 class Sparkline(Struct, frozen=True):
@@ -171,8 +182,8 @@ def latency_chart(activity: ActivitySummary) -> Chart:
         "times",
         "Response time",
         words,
-        duration_text(max_ms),
-        duration_text(max_ms / 2),
+        duration_text(max_ms) if columns else "",
+        duration_text(max_ms / 2) if max_ms >= 2 else "",
         columns,
         lines,
         _start_label(activity),
@@ -205,7 +216,7 @@ def _slots(buckets: Sequence[ActivityBucket]) -> list[tuple[ActivityBucket, floa
     return [(bucket, round(index * width, 2), round(width, 2)) for index, bucket in enumerate(buckets)]
 
 
-def _stack_bars(bucket: ActivityBucket, max_calls: int, x: float, slot_width: float) -> list[ChartBar]:
+def _stack_bars(bucket: ActivityBucket, axis_top: int, x: float, slot_width: float) -> list[ChartBar]:
     bars: list[ChartBar] = []
     top = float(CHART_HEIGHT_UNITS)
     # The largest segment comes last: it can give up height to the minimum of the others.
@@ -215,7 +226,7 @@ def _stack_bars(bucket: ActivityBucket, max_calls: int, x: float, slot_width: fl
         ("succeeded", bucket.succeeded),
     ):
         if count:
-            height = min(max(count / max_calls * CHART_HEIGHT_UNITS, _MIN_BAR_UNITS), top)
+            height = min(max(count / axis_top * CHART_HEIGHT_UNITS, _MIN_BAR_UNITS), top)
             top -= height
             left, width = round(x + slot_width * _BAR_GAP_RATIO / 2, 2), round(slot_width * (1 - _BAR_GAP_RATIO), 2)
             bars.append(ChartBar(left, round(top, 2), width, round(height, 2), kind))

@@ -25,9 +25,9 @@ from paddock.manifest.secret_use import SecretUse
 
 _ROW_UNITS: Final = 30
 _TOP_UNITS: Final = 12
-PICTURE_WIDTH_UNITS: Final = 640
+PICTURE_WIDTH_UNITS: Final = 720
 _MAX_CALLERS: Final = 4
-_MAX_LABEL_CHARS: Final = 30
+_MAX_LABEL_CHARS: Final = 24  # of a caller, in the width of its box
 _KINDS: Final[tuple[tuple[str, tuple[type, ...]], ...]] = (
     ("Own tables", (StorageAccess,)),
     ("Network", (NetworkAccess,)),
