@@ -33,7 +33,12 @@ class ActivationPages:
     async def _render_form(self, request: Request, problem: Problem | None = None, status: int = 200) -> Response:
         context = await call_context(self._host, request)
         preview = await self._host.calls.activation.preview(path_param(request), context)
-        return render_page(request, "activation.html", {"one": preview, "problem": problem}, status)
+        return render_page(
+            request,
+            "activation.html",
+            {"one": preview, "problem": problem, "trail_plugin": path_param(request)},
+            status,
+        )
 
     async def activate(self, request: Request) -> Response:
         context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)

@@ -100,7 +100,7 @@ class PluginPages:
         context, name, caller = await call_context(self._host, request), path_param(request), caller_of(request)
         if not is_operator(caller):
             permitted = await self._host.calls.permitted_plugins.plugin(name, context)
-            return render_page(request, "plugin_offered.html", {"plugin": permitted})
+            return render_page(request, "plugin_offered.html", {"plugin": permitted, "trail_plugin": name})
         plugin = await self._host.plugins.inventory.show(name, context.tenant)
         runtime: Mapping[str, Any] = plugin["runtime"] or {}
         tools = await self._host.plugins.features.tools(name, tenant=context.tenant)

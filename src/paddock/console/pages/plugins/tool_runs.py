@@ -16,6 +16,7 @@ from paddock.console.forms.fields import FormView, build_form
 from paddock.console.forms.parse import RAW_JSON_FIELD, apply_row_edits, is_form_edit, parse_form
 from paddock.console.forms.request_form import MAX_FORM_FILES_BYTES, read_form
 from paddock.console.page import Page, is_operator, render_page
+from paddock.console.pages.plugins.plugin_header import load_header
 from paddock.core.errors import Invalid, NotFound, Problem
 from paddock.core.schema.compile import compile_schema
 from paddock.gate.calls.handle import CallHandle
@@ -55,8 +56,8 @@ class ToolRunPages:
             value, redacted = await self._earlier_inputs(request, call_id)
             again = EarlierCall(call_id, value is not None, redacted)
             form = build_form(shape) if value is None else build_form(shape, value)
-            return self._render_form(request, tool, form, raw=raw, again=again)
-        return self._render_form(request, tool, build_form(shape), raw=raw)
+            return await self._render_form(request, tool, form, raw=raw, again=again)
+        return await self._render_form(request, tool, build_form(shape), raw=raw)
 
     async def _earlier_inputs(self, request: Request, call_id: str) -> tuple[Any, tuple[str, ...]]:
         """Return the inputs of an earlier call of this tool without the secrets, None if they are not kept; and the
@@ -78,7 +79,7 @@ class ToolRunPages:
         raw = RAW_JSON_FIELD in form_data.texts
         value, problems = parse_form(shape, form_data.texts, form_data.files)
         if is_form_edit(form_data.texts):
-            return self._render_form(
+            return await self._render_form(
                 request, tool, build_form(shape, apply_row_edits(value, form_data.texts)), raw=False
             )
         if problems and not raw:
@@ -96,9 +97,9 @@ class ToolRunPages:
                 return RedirectResponse(f"/calls/{call.id}", 303)
         text = form_data.last_text(RAW_JSON_FIELD) if raw else None
         form = build_form(shape, value, problems)
-        return self._render_form(request, tool, form, raw=raw, text=text, problems=problems, status=422)
+        return await self._render_form(request, tool, form, raw=raw, text=text, problems=problems, status=422)
 
-    def _render_form(
+    async def _render_form(
         self,
         request: Request,
         tool: dict[str, Any],
@@ -112,7 +113,9 @@ class ToolRunPages:
     ) -> Response:
         json_text = text if text is not None else json.dumps(form.root.value or {}, indent=2, ensure_ascii=False)
         values: dict[str, Any] = {"plugin": path_param(request), "tool": tool, "form": form, "problems": problems}
-        values |= {"raw": raw, "text": json_text, "again": again}
+        values |= {"raw": raw, "text": json_text, "again": again, "trail_plugin": path_param(request)}
+        if is_operator(caller_of(request)):
+            values["header"] = await load_header(self._host, request)
         return render_page(request, "run.html", values, status)
 
     async def _find_tool(self, request: Request) -> dict[str, Any]:
