@@ -363,8 +363,8 @@ def test_a_plugin_is_found_by_its_words(browser: Browser, served: Daemon) -> Non
         page.goto("/plugins?find=SHU+running")
         expect(page.get_by_role("link", name="shu_notes")).to_be_visible()
         expect(page.get_by_role("link", name="former")).to_have_count(0)
-        page.get_by_label("Find").fill("<nothing>")
-        page.get_by_role("button", name="Show").click()
+        page.get_by_label("Filter the plugins").fill("<nothing>")
+        page.get_by_role("button", name="Filter").click()
         expect(page.get_by_text("No plugin has “<nothing>”")).to_be_visible()
 
 
