@@ -102,7 +102,10 @@ def test_what_a_plugin_needs_is_set_on_a_page_and_reaches_the_plugin_alone(brows
     with visiting(browser, served, "operator") as page:
         page.goto("/repairs")
         expect(page.get_by_text("weather needs the secret api_key")).to_be_visible()
+        page.goto("/plugins")
+        expect(page.get_by_role("link", name="api_key is not set, and ask cannot run")).to_be_visible()
         page.goto("/plugins/weather")
+        expect(page.get_by_role("note")).to_contain_text("Your own my_token is not set: report cannot run for you")
         expect(page.get_by_role("alert")).to_contain_text("weather needs the secret api_key")
         expect(page.get_by_role("alert")).to_contain_text("ask cannot run without it")
         page.get_by_role("button", name="Set it").click()  # to the form, with its name filled in
@@ -164,7 +167,13 @@ def test_a_person_sees_which_accounts_and_secrets_plugins_want_of_them_and_sets_
         expect(card).to_contain_text("Needed for report")
         expect(card.get_by_role("button", name="api_key")).to_have_count(0)  # the tenant's own, and no affair of hers
 
-        set_secret(page, "/accounts/secrets/set?name=my_token", "Value", ANNS)
+        page.goto("/plugins/weather")
+        page.get_by_role("note").get_by_role("button", name="Set it").click()
+        page.get_by_label("Value", exact=True).fill(ANNS)
+        page.get_by_role("button", name="Save").click()
+        page.goto("/plugins/weather")
+        expect(page.get_by_role("note")).to_have_count(0)
+        page.goto("/accounts")
         expect(card).to_contain_text("version 1")
         page.goto("/plugins/weather/run/report?raw")
         page.get_by_role("button", name=re.compile("Run")).click()

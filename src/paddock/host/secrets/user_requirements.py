@@ -5,7 +5,7 @@ Connecting accounts is not supported yet. Requirements are listed all the same, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -138,7 +138,12 @@ class UserRequirements:
 
     async def list_for(self, context: CallContext) -> list[PluginRequirements]:
         """List the requirements of each plugin that the caller may use and that has any, by name."""
-        manifests = await self._permitted_manifests(context)
+        names = {plugin["name"] for plugin in await self._permitted.plugins(context)}
+        return await self.list_of(names, context)
+
+    async def list_of(self, plugins: Collection[str], context: CallContext) -> list[PluginRequirements]:
+        """List the requirements of those of these plugins that are enabled and have any, by name."""
+        manifests = [entry.manifest for entry in self._catalogue(context.tenant).entries()]
         own = {
             secret.name: secret for secret in await self._secrets.list_secrets(context.tenant, context.principal.person)
         }
@@ -150,7 +155,8 @@ class UserRequirements:
                 required_accounts(manifest),
                 required_user_secrets(manifest, own, shared),
             )
-            for manifest in manifests
+            for manifest in sorted(manifests, key=lambda manifest: manifest.name)
+            if manifest.name in plugins
         ]
         return [plugin for plugin in requirements if plugin.accounts or plugin.secrets]
 
@@ -172,9 +178,3 @@ class UserRequirements:
                 hint="look at your accounts for what is asked for",
             )
         return plugins
-
-    async def _permitted_manifests(self, context: CallContext) -> Iterable[Manifest]:
-        names = {plugin["name"] for plugin in await self._permitted.plugins(context)}
-        entries = self._catalogue(context.tenant).entries()
-        manifests = (entry.manifest for entry in entries if entry.manifest.name in names)
-        return sorted(manifests, key=lambda manifest: manifest.name)

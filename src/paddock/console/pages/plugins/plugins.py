@@ -21,6 +21,7 @@ from paddock.console.pages.plugins.charts import (
     tool_sparkline,
 )
 from paddock.console.pages.plugins.plugin_header import build_header, live_values
+from paddock.console.pages.plugins.plugin_needs import NeedKind, plugin_needs
 from paddock.console.pages.plugins.reach import Reach, build_reach
 from paddock.console.templates import HtmlFragment, render_fragment
 from paddock.console.tenant_changes import TenantChanges
@@ -80,7 +81,12 @@ class PluginPages:
         )
         search = request.query_params.get("find", "").strip()[:MAX_NAME_CHARS]
         matches = [plugin for plugin in map(summarize_plugin, plugins) if matches_search(plugin, search)]
-        values = {"plugins": matches, "behaving": self._host.calls.activation.behaviour_plugins(context)}
+        needs = await plugin_needs(self._host, [plugin.name for plugin in matches], context, caller_of(request))
+        values = {
+            "plugins": matches,
+            "needs": needs,
+            "behaving": self._host.calls.activation.behaviour_plugins(context),
+        }
         return render_page(
             request, "plugins.html", {**values, "find": search, "many": len(plugins) > _SEARCH_MIN_PLUGINS}
         )
@@ -100,7 +106,9 @@ class PluginPages:
         context, name, caller = await call_context(self._host, request), path_param(request), caller_of(request)
         if not is_operator(caller):
             permitted = await self._host.calls.permitted_plugins.plugin(name, context)
-            return render_page(request, "plugin_offered.html", {"plugin": permitted, "trail_plugin": name})
+            needs = (await plugin_needs(self._host, [permitted["name"]], context, caller)).get(permitted["name"], [])
+            values = {"plugin": permitted, "needs": needs, "trail_plugin": permitted["name"]}
+            return render_page(request, "plugin_offered.html", values)
         plugin = await self._host.plugins.inventory.show(name, context.tenant)
         runtime: Mapping[str, Any] = plugin["runtime"] or {}
         tools = await self._host.plugins.features.tools(name, tenant=context.tenant)
@@ -132,7 +140,10 @@ class PluginPages:
             },
         }
         values |= {"lines": [], "unset": ()}
-        if runtime.get("reason") or problem is not None:
+        needs = (await plugin_needs(self._host, [plugin["name"]], context, caller)).get(plugin["name"], [])
+        values["own_needs"] = [need for need in needs if need.kind is NeedKind.OWN]
+        values["incomplete"] = [need for need in needs if need.kind is NeedKind.CONFIGURATION]
+        if runtime.get("reason") or problem is not None or values["incomplete"]:
             values["unset"] = (await self._host.plugins.config.describe(name, context.tenant)).missing
         if runtime.get("reason"):
             stored = await self._host.plugins.logs.read_last(name, tenant=context.tenant, lines=_LOG_TAIL_LINES)
