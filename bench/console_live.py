@@ -1,7 +1,7 @@
 """Calls while five hundred pages of the console are open and live, against the same calls with none open.
 
-Each page has two streams, as in a browser: the number beside the inbox, and its own content. A third of the pages each
-show home, the list of calls, and the inbox.
+Each page has two streams, as in a browser: the number beside the inbox, and its own content. A quarter of the pages each
+show home, the list of calls, the inbox, and the plugin that is called.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from governed_call import METHOD, PLUGIN
 from http_execute import IN_FLIGHT, Run, called, followers
 
 PAGES: Final = 500
-STREAMS: Final = ("/inbox-badge", "/home/live", "/inbox-badge", "/activity/live", "/inbox-badge", "/inbox/live")
+CONTENTS: Final = ("/home/live", "/activity/live", "/inbox/live", "/plugins/echo/live?part=overview")
+STREAMS: Final = tuple(path for content in CONTENTS for path in ("/inbox-badge", content))
 NONE, BADGES, WHOLE = "no page open", f"{PAGES} pages, the number alone", f"{PAGES} live pages"
 
 

@@ -138,6 +138,17 @@ def test_calls_failures_and_times_are_told_in_numbers_and_pictures(browser: Brow
         expect(page.get_by_role("img", name="Response time")).to_be_visible()
         expect(page.get_by_role("img", name="Errors 1 of 4 calls failed")).to_be_visible()
         expect(page.locator(".chart").first.locator(".axis-up")).to_have_text("420")
+        expect(page.locator(".chart").last.locator(".axis-up")).to_have_text("210")  # whole numbers, for one failure
+
+        with visiting(browser, served, "operator") as other:
+            other.goto("/plugins/mixed/calls?failed=1")
+            expect(other.locator("#plugin-calls tbody tr")).to_have_count(1)
+            for name in ("go", "fail"):
+                served.ask("POST", f"/plugins/mixed/call/{name}", {})
+            expect(other.locator("#plugin-calls tbody tr")).to_have_count(2)  # without loading the page again
+        expect(numbers.locator("div").first).to_have_text("Calls6")
+        expect(page.get_by_role("img", name="Calls 6 calls in the last 10 minutes; 2 failed.")).to_be_visible()
+        expect(page.locator("#plugin-tools").get_by_role("img", name="4 calls in 24 hours")).to_be_visible()
 
 
 @pytest.mark.slow
@@ -183,9 +194,11 @@ def test_what_a_server_changed_is_shown_line_by_line_and_accepted_exactly_as_it_
         expect(difference.locator("ins").first).to_contain_text("Then do step 1")
         assert "\u200b" not in page.content()
 
-        changed(served)  # what they would say yes to is not what they see any more
-        page.get_by_role("form", name="tool read").get_by_role("button", name="Accept").click()
-        expect(page.get_by_role("alert")).to_contain_text("changed after it was shown to you")
+        shown = page.get_by_role("form", name="tool read").locator("[name=definition]").input_value()
+        changed(served)  # what they would say yes to is not what they saw any more
+        expect(difference.locator("ins").last).to_contain_text("Then do step 2")  # without loading the page again
+        stale = signed_in(served, "operator").send("/plugins/files/definitions/accept", definition=shown)
+        assert "changed after it was shown to you" in stale.text
         page.get_by_role("form", name="tool read").get_by_role("button", name="Accept").click()
         expect(page.get_by_text("Accepted. It can be used from now on.")).to_be_visible()
         expect(page.get_by_role("heading", name="Blocked: tool definition changed")).to_have_count(0)

@@ -108,7 +108,7 @@ def test_what_a_plugin_needs_is_set_on_a_page_and_reaches_the_plugin_alone(brows
         expect(page.get_by_role("note")).to_contain_text("Your own my_token is not set: report cannot run for you")
         expect(page.get_by_role("alert")).to_contain_text("weather needs the secret api_key")
         expect(page.get_by_role("alert")).to_contain_text("ask cannot run without it")
-        page.get_by_role("button", name="Set it").click()  # to the form, with its name filled in
+        page.get_by_role("alert").get_by_role("button", name="Set it").click()  # to the form, with its name filled in
         page.get_by_label("Value", exact=True).fill(ONE_LINE)
         page.get_by_role("button", name="Save").click()
         expect(page.get_by_role("heading", name="Needed, and not set")).to_have_count(0)

@@ -26,6 +26,7 @@ from paddock.console.pages.plugins.install import InstallPages
 from paddock.console.pages.plugins.logs import PluginLogPages
 from paddock.console.pages.plugins.map import MapPages
 from paddock.console.pages.plugins.plugin_calls import PluginCallPages
+from paddock.console.pages.plugins.plugin_live import PluginLivePages
 from paddock.console.pages.plugins.plugin_settings import PluginSettingsPages
 from paddock.console.pages.plugins.plugins import PluginPages
 from paddock.console.pages.plugins.tool_runs import ToolRunPages
@@ -55,7 +56,8 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         *HomePages(host, closing, call_changes).routes(),
         *FindPages(host).routes(),
         *MapPages(host).routes(),
-        *PluginPages(host, closing, call_changes).routes(),
+        *PluginPages(host).routes(),
+        *PluginLivePages(host, closing, call_changes).routes(),
         *PluginCallPages(host).routes(),
         *TrialPages(host, closing).routes(),
         *TrustPages(host).routes(),

@@ -38,6 +38,7 @@ TIME_WINDOWS: Final = (
     TimeWindow("24 hours", timedelta(hours=24), 24),
     TimeWindow("two weeks", timedelta(days=14), 14),
 )
+_STEP_S: Final = 15  # in which a summary goes on: pages that show it are sent again for calls, not for each second
 _DAY_INDEX: Final = 2  # the index of "24 hours" above
 
 
@@ -97,7 +98,9 @@ class ActivityReader:
         """Summarize a plugin's latest calls, over the longest window that the ledger covers completely."""
         await self._ledger.flush()
         ended_calls = await self._database.read(lambda tx: list_ended_calls(tx, tenant, plugin))
-        return await asyncio.to_thread(summarize_calls, ended_calls, self._clock.now())
+        now = self._clock.now()
+        step = now.replace(second=now.second // _STEP_S * _STEP_S, microsecond=0)
+        return await asyncio.to_thread(summarize_calls, ended_calls, step)
 
     async def callers(self, tenant: Tenant) -> list[CallerCount]:
         """Count the calls of each principal to each plugin in the last day, most first."""

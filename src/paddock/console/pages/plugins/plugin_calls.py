@@ -14,6 +14,7 @@ from paddock.console.pages.plugins.charts import duration_text
 from paddock.console.pages.plugins.plugin_header import load_header
 from paddock.console.text.call_text import call_status_text
 from paddock.core.events.calls import CallEnded
+from paddock.core.ids import Tenant
 from paddock.host.host import Host
 from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.read.entries import EntryFilter
@@ -36,26 +37,31 @@ class PluginCallPages:
         context, query = await call_context(self._host, request), request.query_params
         header, failed = await load_header(self._host, request), "failed" in query
         before = parse_seq(query, "before")
-        entries = await self._host.ledger.reader.page(
-            context.tenant,
-            EntryFilter(type=CallEnded.type, plugin=header.name, wrong=failed),
-            before=before,
-            limit=_PAGE_SIZE + 1,
-        )
-        at = plugin_path(header.name, "calls")
-        older = (
-            {**({"failed": "1"} if failed else {}), "before": entries[_PAGE_SIZE - 1].seq}
-            if len(entries) > _PAGE_SIZE
-            else {}
-        )
-        values: dict[str, Any] = {
-            "header": header,
-            "calls": [_call_row(entry) for entry in entries[:_PAGE_SIZE]],
-            "failed": failed,
-            "first": before is None,
-            "older": f"{at}?{urlencode(older)}" if older else "",
-        }
-        return render_page(request, "plugin_calls.html", values)
+        values = await list_calls(self._host, context.tenant, header.name, failed=failed, before=before)
+        return render_page(request, "plugin_calls.html", {"header": header, **values})
+
+
+async def list_calls(
+    host: Host, tenant: Tenant, plugin: str, *, failed: bool, before: int | None = None
+) -> dict[str, Any]:
+    """Return the template values of one page of a plugin's calls, the newest first; only those that `failed`."""
+    entries = await host.ledger.reader.page(
+        tenant,
+        EntryFilter(type=CallEnded.type, plugin=plugin, wrong=failed),
+        before=before,
+        limit=_PAGE_SIZE + 1,
+    )
+    at = plugin_path(plugin, "calls")
+    older: dict[str, Any] = {}
+    if len(entries) > _PAGE_SIZE:
+        older = {**({"failed": "1"} if failed else {}), "before": entries[_PAGE_SIZE - 1].seq}
+    return {
+        "at": at,
+        "calls": [_call_row(entry) for entry in entries[:_PAGE_SIZE]],
+        "failed": failed,
+        "first": before is None,
+        "older": f"{at}?{urlencode(older)}" if older else "",
+    }
 
 
 def _call_row(entry: LedgerEntry) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def has_behaviour(sections: list[ConsentSectionJson]) -> bool:
     return any(section["title"] == BEHAVIOUR_TITLE for section in sections)
 
 
-def live_values(listed: InstalledPluginJson, activity: ActivitySummary) -> dict[str, Any]:
+def live_values(listed: InstalledPluginJson | PluginJson, activity: ActivitySummary) -> dict[str, Any]:
     """Return the template values of the part of a header that is updated live."""
     runtime: Mapping[str, Any] = listed["runtime"] or {}
     status, mood = plugin_status(listed["state"], runtime, given_up=listed["given_up"])

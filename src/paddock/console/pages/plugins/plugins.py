@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,21 +9,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from paddock.console.forms.request_form import read_form
-from paddock.console.live_fragments import LiveFragments
 from paddock.console.page import Page, is_operator, plugin_path, redirect_with_flash, render_page
-from paddock.console.pages.plugins.charts import (
-    calls_chart,
-    duration_text,
-    errors_chart,
-    latency_chart,
-    size_text,
-    tool_sparkline,
-)
-from paddock.console.pages.plugins.plugin_header import build_header, live_values
+from paddock.console.pages.plugins.plugin_header import build_header
+from paddock.console.pages.plugins.plugin_live import overview_values
 from paddock.console.pages.plugins.plugin_needs import NeedKind, plugin_needs
 from paddock.console.pages.plugins.reach import Reach, build_reach
-from paddock.console.templates import HtmlFragment, render_fragment
-from paddock.console.tenant_changes import TenantChanges
 from paddock.console.text.plugin_text import matches_search, summarize_plugin
 from paddock.console.text.principal_text import principal_name
 from paddock.core.error_formats import http_status
@@ -41,30 +30,21 @@ from paddock.web.routing.body_parsers import parse_grants, parse_own_grants
 from paddock.web.routing.json_parser import parse_json_value
 from paddock.web.routing.route import HOST, MAX_NAME_CHARS, OPERATOR, path_param
 from paddock.web.security.authenticate import caller_of
-from paddock.web.sse import event_stream
 
 _LOG_TAIL_LINES = 10  # shown for a plugin that does not run
 _SEARCH_MIN_PLUGINS = 12  # above it the list has a search field
-_MIN_INTERVAL_S = 2.0  # of the state and counts
-_MAX_AGE_S = 4.0  # of a state that changes without an entry
-_REVIEWED_STATES = ("accepted", "gone")  # definitions that need no review
 
 
 class PluginPages:
     """Lists and shows plugins, and enables, disables and restarts them."""
 
-    def __init__(self, host: Host, closing: asyncio.Event, changes: TenantChanges) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
-        self._closing = closing
-        self._live = LiveFragments[tuple[Tenant, str]](
-            self._render_state, changes, min_interval_s=_MIN_INTERVAL_S, max_age_s=_MAX_AGE_S
-        )
 
     def routes(self) -> list[Page]:
         return [
             Page("GET", "/plugins", self.show_list),
             Page("GET", "/plugins/{name}", self.show),
-            Page("GET", "/plugins/{name}/live", self.stream, OPERATOR),
             Page("POST", "/plugins/{name}/enable", self.enable, OPERATOR),
             Page("POST", "/plugins/{name}/disable", self.disable, OPERATOR),
             Page("POST", "/plugins/{name}/restart", self.restart, OPERATOR),
@@ -111,33 +91,18 @@ class PluginPages:
             return render_page(request, "plugin_offered.html", values)
         plugin = await self._host.plugins.inventory.show(name, context.tenant)
         runtime: Mapping[str, Any] = plugin["runtime"] or {}
-        tools = await self._host.plugins.features.tools(name, tenant=context.tenant)
         activity = await self._host.plugins.activity.summarize(plugin["name"], context.tenant)
-        values: dict[str, Any] = {
-            "plugin": plugin,
-            "runtime": runtime,
-            "header": build_header(plugin, tools_known=tools["known"], runs_host=HOST.allows(caller)),
+        values = await overview_values(self._host, plugin, activity, context.tenant)
+        values |= {
+            "header": build_header(plugin, tools_known=values["tools_known"], runs_host=HOST.allows(caller)),
             # Other tenants must not learn paths of this machine.
             "source": plugin["source"] if HOST.allows(caller) else plugin["source"].partition(" /")[0],
             "asks": [
                 (str(item), describe_capability(item)) for item in parse_grants({"grant": list(requested_capabilities)})
             ],
             "trust_reads": trust_reads,
-            "marks": tools["read_marks"],
-            "listing": tools["listing"],
-            "sparks": {name: tool_sparkline(activity.by_tool.get(name, ())) for name in _tool_names(plugin)},
             "reach": await self._reach(plugin, context.tenant, activity.callers),
             "problem": problem,
-        }
-        memory = await self._host.plugins.activity.memory_bytes(runtime.get("pid"))
-        values |= {
-            "activity": activity,
-            "charts": (calls_chart(activity), latency_chart(activity), errors_chart(activity)),
-            "numbers": {
-                "median": duration_text(activity.median_ms),
-                "slow": duration_text(activity.slow_ms),
-                "memory": size_text(memory),
-            },
         }
         values |= {"lines": [], "unset": ()}
         needs = (await plugin_needs(self._host, [plugin["name"]], context, caller)).get(plugin["name"], [])
@@ -152,10 +117,6 @@ class PluginPages:
         values["secrets"] = [
             (one.name, usage) for one in shared for usage in one.missing if usage.plugin == plugin["name"]
         ]
-        values["definitions"] = []
-        if any(item["standing"] not in _REVIEWED_STATES for item in plugin["definitions"]):
-            definitions = await self._host.plugins.definitions.list_definitions(name, context.tenant)
-            values["definitions"] = [item for item in definitions if item["standing"] not in _REVIEWED_STATES]
         return render_page(request, "plugin.html", values, status)
 
     async def _reach(self, plugin: PluginJson, tenant: Tenant, callers: Iterable[str]) -> Reach:
@@ -168,22 +129,6 @@ class PluginPages:
             plugin["dangers"],
             [principal_name(caller, names) for caller in callers],
         )
-
-    # --- live ---------------------------------------------------------------------------------------------------------
-
-    async def stream(self, request: Request) -> Response:
-        context, name = await call_context(self._host, request), path_param(request)
-        await self._host.plugins.inventory.show(name, context.tenant)  # NotFound before a stream starts
-        return event_stream(self._live.follow((context.tenant, name), context.tenant), self._closing)
-
-    async def _render_state(self, plugin: tuple[Tenant, str]) -> HtmlFragment | None:
-        """Render a plugin's state and counts; None once it was uninstalled."""
-        tenant, name = plugin
-        listed = {item["name"]: item for item in await self._host.plugins.inventory.list_all(tenant)}
-        if name not in listed:
-            return None
-        activity = await self._host.plugins.activity.summarize(name, tenant)
-        return render_fragment("plugin_live.html", live_values(listed[name], activity))
 
     # --- switches -----------------------------------------------------------------------------------------------------
 
@@ -235,10 +180,6 @@ class PluginPages:
         except PaddockError as error:
             return await self._render(request, problem=error, status=http_status(error))
         return redirect_with_flash(plugin_path(name), "accepted")
-
-
-def _tool_names(plugin: PluginJson) -> list[str]:
-    return [tool["name"] for tool in plugin["tools"]]
 
 
 def _parse_definitions(texts: Iterable[str]) -> list[tuple[str, str, str]]:
