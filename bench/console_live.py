@@ -1,7 +1,7 @@
 """Calls while five hundred pages of the console are open and live, against the same calls with none open.
 
-Each page has two streams, as in a browser: the number beside the inbox, and its own content. A quarter of the pages each
-show home, the list of calls, the inbox, and the plugin that is called.
+Each page has two streams, as in a browser: the number beside the inbox, and its own content. A quarter of the pages
+each show home, the list of calls, the inbox, and the plugin that is called.
 """
 
 from __future__ import annotations
