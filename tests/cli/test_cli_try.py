@@ -90,6 +90,7 @@ def test_the_tools_that_a_trial_saw_are_shown_and_pinned_without_another_start(p
     script = imported(paddock, source, needs, starts)
     told = paddock.quickly("plugin", "try", "needy", "--yes", "--write").err
     assert "2 tools seen for the first time: one, two — paddock plugin tools needy" in told
+    assert "not the version in use" not in paddock.quickly("plugin", "tools", "needy").err, "it was tried as granted"
     assert "for the first time" not in paddock.quickly("plugin", "try", "needy").err
     started = len(list(starts.iterdir()))
     assert started
@@ -388,7 +389,7 @@ def test_a_running_server_is_restarted_with_what_it_was_granted(paddock: Paddock
         paddock("plugin", "try", "needy", "--yes")
         tools = served.ask("GET", "/plugins/needy/tools").body
         assert [tool["name"] for tool in tools["tools"]] == ["one", "two"]
-        assert (tools["listing"]["trial"], tools["listing"]["current"]) == (True, False)  # its grants came after it
+        assert (tools["listing"]["trial"], tools["listing"]["current"]) == (True, True), "its grants were tried"
         paddock("plugin", "enable", "needy")
         assert paddock("plugin", "show", "needy", "--json").json["runtime"]["state"] == "running"
 

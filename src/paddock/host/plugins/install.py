@@ -42,6 +42,7 @@ from paddock.plugins.package.source import PackageSource, SourceKind
 from paddock.plugins.package.stage import sweep_staging
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread, open_store_thread
+from paddock.plugins.tool_pinning.rows import move_trial_listing
 from paddock.runtime.deployment import InstanceKey
 from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.filesystem import system_error
@@ -236,6 +237,8 @@ class InstallService:
         await thread.run(lambda _: staged.close())
         job.succeed(outcome)
         if plan.action is not PlanAction.NOTHING:
+            if request.as_installed:
+                await thread.run(lambda store: _keep_trial_listing(store, plan))
             await self._record_trial(plan)
             with suppress(PaddockError, InstallStopped):  # it is committed; the reconciler picks it up within seconds
                 await job.run_unless_stopped(self._apply_version_change(outcome.plugin))
@@ -266,6 +269,14 @@ class InstallService:
         finished = [job.id for job in self._jobs.values() if job.finished]
         for job_id in finished[: max(0, len(finished) - self.limits.max_finished)]:
             del self._jobs[job_id]
+
+
+def _keep_trial_listing(store: PluginStore, plan: InstallPlan) -> None:
+    """What a trial listed is of the version with the new grants too: only those differ."""
+    installed = plan.package.installed
+    if installed is not None:
+        plugin, old, new = installed.plugin, installed.digest, plan.terms.digest
+        store.database.write(lambda tx: move_trial_listing(tx, store.tenant, plugin, old, new))
 
 
 def _prepare_plan(

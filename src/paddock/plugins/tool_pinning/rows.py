@@ -126,6 +126,14 @@ def save_last_listing(tx: Transaction, tenant: Tenant, plugin: str, listing: Las
     )
 
 
+def move_trial_listing(tx: Transaction, tenant: Tenant, plugin: str, old: str, new: str) -> None:
+    """A trial listed these tools as the same files with other grants, which have this digest now."""
+    tx.execute(
+        "UPDATE plugin_listings SET digest = ? WHERE tenant = ? AND plugin = ? AND digest = ? AND tried = 1",
+        (new, tenant, plugin, old),
+    )
+
+
 def find_last_listing(tx: Transaction, tenant: Tenant, plugin: str) -> LastListing | None:
     """Return when its server last said what it offers; None if it never did, or before that was recorded."""
     row = tx.one("SELECT digest, seen_at, tried FROM plugin_listings WHERE tenant = ? AND plugin = ?", (tenant, plugin))
