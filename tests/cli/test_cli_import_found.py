@@ -159,6 +159,30 @@ def test_replace_writes_an_entry_that_starts_into_every_client_and_undo_puts_bac
     assert paddock.quickly("import", "--undo", "--json", code=3).error["code"] == "import.nothing_to_undo"
 
 
+def test_a_server_that_may_write_nothing_and_whose_tools_change_things_stays_with_its_client(
+    paddock: Paddock, source: Path
+) -> None:
+    script = answering()["args"][1].replace('"greet"', '"create_entities"').replace("readOnlyHint", "destructiveHint")
+    file = write_json(source / "mcp.json", {"mcpServers": {"memory": {"command": "python3", "args": ["-c", script]}}})
+    before = file.read_bytes()
+    held = paddock.quickly("import", file, "--all", "--replace", "--yes", code=7)
+    assert "memory answers, but may write no file: create_entities would fail, or forget" in held.err
+    assert "set the variable or argument for its data to config:/FILE" in held.err
+    grant = ("--only", "memory", "--capability", "write:fs:config:/", "--replace")
+    assert f"paddock import {file} {' '.join(grant[:2])} {' '.join(grant[2:])}" in held.err
+    assert "memory stays with your client" in held.err
+    assert f"paddock import {file} --only memory --replace --no-try" in held.err
+    assert file.read_bytes() == before
+    assert not paddock.quickly("plugin", "show", "memory", "--json").json["enabled"]
+
+    entry = {"command": "python3", "args": ["-c", script], "env": {"MEMORY_FILE_PATH": "config:/memory.jsonl"}}
+    write_json(file, {"mcpServers": {"memory": entry, "other": entry}})
+    paddock.quickly("import", file, *grant, "--yes")
+    assert sorted(json.loads(file.read_text())["mcpServers"]) == ["other", "paddock"]
+    paddock.quickly("import", file, "--only", "other", "--replace", "--no-try", "--yes")
+    assert list(json.loads(file.read_text())["mcpServers"]) == ["paddock"], "a person knows that it saves nothing"
+
+
 @pytest.mark.slow
 def test_the_entry_starts_paddock_with_the_few_variables_that_clients_pass_on(paddock: Paddock, clients: Path) -> None:
     paddock.quickly("import", "git", "--replace", "--yes")

@@ -54,14 +54,17 @@ def learned(
     hosts: tuple[tuple[str, int], ...] = (),
     loopback: tuple[int, ...] = (),
     homes: tuple[str, ...] = (),
+    machine: PretendMachine = MACHINE,
+    trees: tuple[str, ...] = (),
 ) -> Learned:
     """What is learned from a plugin `notes` that tried this."""
     runtime = CommandRuntime(("python3", "./main.py", *args), env=env or {})
     manifest = Manifest(name=PluginName("notes"), version="1.0.0", dialect=Dialect.MCP, runtime=runtime)
     context = LearningContext(
-        cage=caged(*granted, machine=MACHINE, learning=Learning()),
+        cage=caged(*granted, machine=machine, learning=Learning(), trees=trees),
         named=find_named_places(manifest, config or {}),
-        filesystem=MACHINE,
+        filesystem=machine,
+        plugin="notes",
         package=ROOT,
         own_folder="/srv/paddock/config/notes",
         hidden=("/srv/paddock",),
@@ -283,6 +286,18 @@ def test_a_place_that_no_grant_can_show_is_an_obstacle_with_what_to_do() -> None
     assert objections(("write", f"{ROOT}/cache.json")) == [
         f"it writes {ROOT}/cache.json, in its own package, which is read-only"
     ]
+
+
+def test_a_write_among_the_packages_installed_for_it_is_an_obstacle_with_the_setting_that_moves_the_file() -> None:
+    installed = "/srv/paddock/data/environments/npm/1/node_modules/memory/dist"
+    machine = PretendMachine({**DEBIAN, f"{installed}/index.js": "-"})
+    result = learned(("write", f"{installed}/memory.jsonl"), machine=machine, trees=(installed,))
+    (found,) = result.obstacles
+    assert found.message == f"it writes {installed}/memory.jsonl, in its installed packages, which are read-only"
+    assert "paddock plugin upgrade notes --env VARIABLE=config:/FILE --capability write:fs:config:/" in found.hint
+    assert found.saves
+    assert objections(("read", f"{installed}/none.jsonl"), machine=machine, trees=(installed,)) == []
+    assert objections(("write", "/srv/paddock/data/other")) == [], "another's files are no business of it"
 
 
 def test_hosts_are_proposed_with_their_port_and_loopback_only_where_it_is_named() -> None:

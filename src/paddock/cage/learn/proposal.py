@@ -54,10 +54,14 @@ class GrantProposal:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Something that the plugin tried and that no grant allows, or that has to be put right first."""
+    """Something that the plugin tried and that no grant allows, or that has to be put right first.
+
+    `saves` is for a file that it wants to write where it cannot: its calls would fail, whatever a person grants.
+    """
 
     message: str
     hint: str = ""
+    saves: bool = False
 
 
 @dataclass(slots=True)
@@ -135,9 +139,9 @@ class Learned:
         reading = FileAccess("read", path)
         return any(isinstance(one, FileAccess) and covers(one, reading) for one in self.granted)
 
-    def object(self, message: str, hint: str = "") -> None:
+    def object(self, message: str, hint: str = "", *, saves: bool = False) -> None:
         """Add an obstacle."""
-        obstacle = Obstacle(printable(message, 300), hint)
+        obstacle = Obstacle(printable(message, 300), hint, saves)
         if obstacle not in self.obstacles and len(self.obstacles) < MAX_PROPOSALS:
             self.obstacles.append(obstacle)
 

@@ -70,6 +70,7 @@ class LearningContext:
         cage: The cage it ran in.
         named: What its settings name.
         filesystem: The host's files.
+        plugin: Its name, for commands in hints.
         package: The directory of its own files.
         own_folder: What `config:/` stands for.
         hidden: Paddock's own directories.
@@ -79,6 +80,7 @@ class LearningContext:
     cage: CageSpec
     named: NamedPlaces
     filesystem: HostFilesystem
+    plugin: str
     package: str
     own_folder: str
     hidden: tuple[str, ...]
@@ -103,6 +105,12 @@ class LearningContext:
             if directory in CAGE_OWNED:
                 return directory != _PRIVATE
         return False
+
+    def is_own(self, path: str) -> bool:
+        """Whether it is one of the plugin's own files: its package, or the packages that were installed for it."""
+        return is_below(path, self.package) or (
+            self.is_hidden(path) and not is_below(path, self.own_folder) and self.shown(path)
+        )
 
     def is_hidden(self, path: str) -> bool:
         """Whether it belongs to Paddock, another plugin's files too."""
@@ -250,10 +258,9 @@ def _propose_files(attempts: Iterable[FileAttempt], context: LearningContext, le
         kind = context.kind(target)
         if kind in (None, "special") or context.shown(target, writable=writes) or _is_uninteresting(path, target):
             continue
-        if is_below(target, context.package):
+        if context.is_own(target):
             if writes:
-                hint = "set a variable such as HOME to config:/, its own folder, and grant write:fs:config:/"
-                learned.object(f"it writes {path}, in its own package, which is read-only", hint)
+                _object_to_own_file(path, context, learned)
             continue
         if context.is_hidden(target) or (context.shown(target) and not _granted_around(target, learned.granted)):
             continue
@@ -272,6 +279,17 @@ def _propose_files(attempts: Iterable[FileAttempt], context: LearningContext, le
             own_idea = not beside and not _is_below_any(path, SYSTEM_DIRECTORIES)
             stand_in = StandIn(path, "directory" if context.kind(path) == "directory" else "file")
             _propose_path("read", path, reason, learned, named=bool(beside), own_idea=own_idea, stand_in=stand_in)
+
+
+def _object_to_own_file(path: str, context: LearningContext, learned: Learned) -> None:
+    """A file that it writes among its own: no grant allows that, and most servers have a setting that moves it."""
+    where = "its own package, which is" if is_below(path, context.package) else "its installed packages, which are"
+    moved = f"paddock plugin upgrade {context.plugin} --env VARIABLE=config:/FILE --capability write:fs:config:/"
+    learned.object(
+        f"it writes {path}, in {where} read-only",
+        f"if a variable or argument moves that file, name config:/FILE there, in a folder of its own: {moved}",
+        saves=True,
+    )
 
 
 def _is_uninteresting(path: str, target: str) -> bool:

@@ -30,6 +30,7 @@ class ObstacleJson(TypedDict):
 
     message: str
     hint: str
+    saves: Annotated[bool, "Whether it is a file that it writes where it cannot, so that its calls would fail."]
 
 
 class TrialFailureJson(TypedDict):
@@ -93,7 +94,7 @@ def trial_to_json(
         "granted": [str(one) for one in deployment.capabilities],
         "proposals": [_proposal_to_json(one) for one in learned.proposals],
         "widenable": [str(one) for one in learned.widenable],
-        "obstacles": [{"message": one.message, "hint": one.hint} for one in learned.obstacles],
+        "obstacles": [{"message": one.message, "hint": one.hint, "saves": one.saves} for one in learned.obstacles],
         "unneeded": [str(one) for one in result.unneeded],
         "read_marks": find_read_marks(deployment, outcome.definitions or (), trust) if outcome is not None else [],
         "grantable": grantable,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.commands.mcp_import.import_terms import ImportTerms
-from paddock.cli.output.report import print_error, print_message, styled
+from paddock.cli.output.report import ask_yes_no, is_interactive, print_error, print_message, styled
 from paddock.core.errors import Failed, PaddockError
 from paddock.core.printable import printable
 
@@ -16,14 +16,24 @@ if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
     from paddock.cli.commands.mcp_import.found_servers import FoundServer
 
+CANNOT_SAVE = "import.cannot_save"
+_MAX_NAMED_TOOLS = 3
+
 
 def start_server(
-    api: ApiClient, title: str, result: dict[str, Any], terms: ImportTerms, failures: list[PaddockError], *, quiet: bool
+    api: ApiClient,
+    title: str,
+    result: dict[str, Any],
+    terms: ImportTerms,
+    failures: list[PaddockError],
+    *,
+    caged: bool,
+    quiet: bool,
 ) -> None:
     """Enable and start an imported server. A client must not lose a server that does not answer here.
 
-    The result gets `taken_over`, with `start` where it was started and did not answer. Such a server stays disabled,
-    unless it was enabled before.
+    The result gets `taken_over`, with `start` where it was started and did not answer, or answers and cannot save what
+    its tools change. Such a server stays disabled, unless it was enabled before.
     """
     from paddock.cli.client.api_client import plugin_path
     from paddock.cli.commands.plugin.confirm_install import enable_after_install
@@ -38,16 +48,64 @@ def start_server(
         try:
             result |= enable_after_install(api, name, quiet=quiet)
             result["taken_over"] = True
+            failure = (
+                _find_lost_changes(api, name, trial, terms.retype(title))
+                if caged and terms.tries is not False
+                else None
+            )
+            if failure is not None and _wants_it_anyway(failure, title, terms):
+                failure = None
         except PaddockError as error:
+            failure = _no_answer_error(name, error)
+        if failure is not None:
             if not was_enabled:
                 api.post(f"{plugin_path(name)}/disable")
-            failure = _no_answer_error(name, error)
             print_error(failure)
             failures.append(failure)
-            result |= {"taken_over": False, "start": {"answers": False, "error": error_to_json(failure)}}
+            answers = failure.error_code == CANNOT_SAVE
+            result |= {"taken_over": False, "start": {"answers": answers, "error": error_to_json(failure)}}
     if not result["taken_over"]:
         print_message(f"{styled('–', 'yellow')} {printable(title)} stays with your client")
-        print_message(f"  {styled('→', 'dim')} when it answers: {terms.retype(title)} --replace")
+        saves = result.get("start", {}).get("answers", False)
+        when, option = ("once it can, or if it saves nothing", " --no-try") if saves else ("when it answers", "")
+        print_message(f"  {styled('→', 'dim')} {when}: {terms.retype(title)} --replace{option}")
+
+
+def _find_lost_changes(api: ApiClient, name: str, trial: Mapping[str, Any] | None, retype: str) -> PaddockError | None:
+    """Whether a server that answers would fail or forget as soon as a tool changes something, as an error.
+
+    Its tools say that they change things, and its cage lets it change nothing: no file, no network and no program. Or
+    its trial saw it write where no grant lets it.
+    """
+    from paddock.cli.client.api_client import plugin_path
+    from paddock.manifest.effects import CHANGING_CLAIMS
+
+    blocked = next((one for one in (trial or {}).get("obstacles", ()) if one["saves"]), None)
+    if blocked is not None:
+        return Failed(f"{name} answers, but {blocked['message']}", code=CANNOT_SAVE, hint=blocked["hint"])
+    if any(_lets_it_act(one) for one in api.get(plugin_path(name))["capabilities"]):
+        return None
+    tools = [one["name"] for one in api.get(f"{plugin_path(name)}/tools")["tools"] if one["claim"] in CHANGING_CLAIMS]
+    if not tools:
+        return None
+    named = ", ".join(tools[:_MAX_NAMED_TOOLS]) + (f" and {len(tools) - _MAX_NAMED_TOOLS} more" if tools[3:] else "")
+    return Failed(
+        f"{name} answers, but may write no file: {printable(named, 300)} would fail, or forget what they were given",
+        code=CANNOT_SAVE,
+        hint="in the settings, set the variable or argument for its data to config:/FILE, in its own folder; then: "
+        f"{retype} --capability write:fs:config:/ --replace",
+    )
+
+
+def _lets_it_act(capability: str) -> bool:
+    return capability.startswith(("write:fs:", "exec:")) or (capability.startswith("net:") and capability != "net:[]")
+
+
+def _wants_it_anyway(failure: PaddockError, title: str, terms: ImportTerms) -> bool:
+    if terms.yes or not is_interactive():
+        return False
+    print_message(f"{styled('!', 'yellow')} {printable(failure.message, 600)}")
+    return ask_yes_no(f"Replace {printable(title, 200)} in your client all the same?")
 
 
 def _no_answer_error(name: str, error: PaddockError) -> PaddockError:

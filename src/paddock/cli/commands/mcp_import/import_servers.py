@@ -52,10 +52,11 @@ def import_servers(api: ApiClient, servers: Sequence[FoundServer], terms: Import
             result = {"server": server.title} | _import_server(api, server, body, granted, retype, terms)
             results.append(result)
             _report_copied_secrets(result, server.reading.all()[0], path)
-            if not isinstance(server.reading.all()[0].manifest.runtime, RemoteRuntime):
+            caged = not isinstance(server.reading.all()[0].manifest.runtime, RemoteRuntime)
+            if caged:
                 offer_trial(api, result, terms, failures)
             if terms.replace:
-                start_server(api, server.title, result, terms, failures, quiet=as_json)
+                start_server(api, server.title, result, terms, failures, caged=caged, quiet=as_json)
         except PaddockError as error:
             # One server's failure says nothing about the next.
             failures.append(error)
@@ -153,5 +154,8 @@ def _print_summary(results: Sequence[dict[str, Any]]) -> None:
         mark = styled("✓", "green") if is_done else styled("–", "yellow")
         status = "waits for your yes" if result["action"] == "waiting" else result["action"]
         if "taken_over" in result:
-            status += "; it answers" if result["taken_over"] else "; it does not answer, and stays with your client"
+            answers = result["taken_over"] or result.get("start", {}).get("answers", False)
+            status += "; it answers" if answers else "; it does not answer"
+            if not result["taken_over"]:
+                status += f", {'but cannot save its changes, ' if answers else ''}and stays with your client"
         print_message(f"{mark} {printable(str(result['server']))}: {status}")
