@@ -48,6 +48,12 @@ def test_a_typing_mistake_fails_at_load_with_its_line_and_what_was_meant(
     assert {(one.path, one.line) for one in found} == {("0.cedar", 7)}
 
 
+def test_what_only_the_context_of_calls_has_is_said_and_no_typing_mistake() -> None:
+    (found,) = mistakes('@id("a") @text("b") permit (principal, action, resource)\nwhen { context.background };')
+    assert found.message == "the context has no attribute 'background'"
+    assert found.hint == 'only calls have it: restrict the rule to them, with action in Action::"anyCall"'
+
+
 @pytest.mark.parametrize(
     ("text", "message", "line"),
     [

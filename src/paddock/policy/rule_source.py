@@ -78,9 +78,10 @@ def explain_cedar_error(
     if found := _ATTRIBUTE.search(cedar_message):
         # Cedar repeats this for each action that the rule may be about; callers drop the duplicates.
         owner = found[3] or "the context"
-        return rule_problem(
-            source, f"{owner} has no attribute {found[1]!r}", _suggest(found[1], attributes), at=found[1]
-        )
+        hint = _suggest(found[1], attributes)
+        if found[3] is None and found[1] in attributes:
+            hint = 'only calls have it: restrict the rule to them, with action in Action::"anyCall"'
+        return rule_problem(source, f"{owner} has no attribute {found[1]!r}", hint, at=found[1])
     if found := _NAMED.search(cedar_message):
         return _unknown_name_problem(source, found[1], found[2], words)
     if found := _OPTIONAL.search(cedar_message):
