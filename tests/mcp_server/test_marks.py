@@ -116,12 +116,13 @@ def test_the_stricter_of_what_is_known_and_what_is_claimed_is_published(
 
 
 def test_a_person_who_is_asked_reads_what_the_tool_says_of_itself(served: Daemon) -> None:
-    said = {
-        name: served.ask("POST", f"/plugins/keeper/call/{name}", {}).body["approval"]["preview"]["does"]
-        for name in ("look", "delete", "plain")
+    waiting = {
+        name: served.ask("POST", f"/plugins/keeper/call/{name}", {}).body for name in ("look", "delete", "plain")
     }
-
-    assert said == {
+    for name, word in (("delete", "deletes"), ("look", "only reads (unverified)")):
+        told = Client(served).call(f"keeper__{name}").result["content"][0]["text"]
+        assert f"keeper {name} waits for a person: it says it {word}. Confirm it." in told
+    assert {name: body["approval"]["preview"]["does"] for name, body in waiting.items()} == {
         "look": ["says it only reads (unverified)"],
         "delete": ["says it deletes"],
         "plain": ["says nothing about what it changes, so take it as able to change anything"],

@@ -117,6 +117,12 @@ def effect_texts(effects: Iterable[str], claim: Claim, *, trusted: bool = False)
     return [*texts, CLAIM_TEXT[claim]] if claim is Claim.DELETES and Effect.UNKNOWN not in known else texts
 
 
+def waiting_text(does: Iterable[str], reason: str) -> str:
+    """Say why a call waits for a person: first its `effect_texts`, then why the rules ask."""
+    effects = "; ".join(does)
+    return f"it {effects}. {reason}" if effects else reason
+
+
 class Risk(StrEnum):
     """How dangerous something is, the most dangerous first."""
 

@@ -34,11 +34,10 @@ _SCOPE_CHOICE: Final[Mapping[str, Any]] = {
 def question_text(pending: NeedsApproval) -> str:
     """Return the question for the person: what would be done, with which parameters, and how long an approval lasts."""
     preview: Mapping[str, Any] = pending.details["preview"]
-    effects = "; ".join(preview["does"])
     params = printable(json.dumps(preview["params"], ensure_ascii=False), _MAX_PARAMS_CHARS)
     choice = "Your approval lasts for this tool until its plugin is upgraded, unless you choose once."
     lasts = f" {choice}" if _lasts(pending) else ""
-    return f"{pending.message.removesuffix('.')}. It {effects}. With: {params}. Do you want this?{lasts}"
+    return f"{pending.message.removesuffix('.')}. With: {params}. Do you want this?{lasts}"
 
 
 def question_schema(pending: NeedsApproval) -> Mapping[str, Any]:

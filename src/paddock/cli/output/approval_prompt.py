@@ -96,13 +96,16 @@ class ApprovalPrompt:
 
 def approval_pending_error(request: Mapping[str, Any], tenant: str, *, has_daemon: bool) -> NeedsApproval:
     """Build the error for a call that is left waiting for approval."""
+    from paddock.manifest.effects import waiting_text
+
+    preview = request["preview"]
     if has_daemon:
         follow = f"paddock call follow {request['call_id']}{tenant_option(tenant)}"
         next_step = f"   # {'once it is approved' if request.get('four_eyes') else 'then'}: {follow}"
     else:
         next_step = "" if request.get("four_eyes") else "   # makes the call and prints its result"
     return NeedsApproval(
-        f"the call waits for a person: {request['preview']['reason']}",
+        f"the call waits for a person: {waiting_text(preview['does'], preview['reason'])}",
         hint=approve_hint(request, tenant) + next_step,
         details={name: value for name, value in request.items() if name != "type"},
     )

@@ -10,7 +10,7 @@ from paddock.core.errors import NeedsApproval
 from paddock.core.printable import printable
 from paddock.core.schema_annotations import DateTime
 from paddock.gate.catalogue.call_target import CallTarget
-from paddock.manifest.effects import Claim, effect_texts
+from paddock.manifest.effects import Claim, effect_texts, waiting_text
 
 
 class ApprovalPreviewJson(TypedDict):
@@ -48,6 +48,7 @@ def pending_approval_json(error: NeedsApproval) -> PendingApprovalJson:
 def approval_required_error(approval: Approval, target: CallTarget, **extra_details: str) -> NeedsApproval:
     """Build the error for the caller of a call that waits for approval; `extra_details` are for that caller alone."""
     four_eyes = approval.binding.four_eyes
+    preview = approval_preview(approval, target)
     details: PendingApprovalJson = {
         "call_id": approval.call,
         "plugin": approval.binding.subject.plugin,
@@ -57,10 +58,10 @@ def approval_required_error(approval: Approval, target: CallTarget, **extra_deta
         "four_eyes": four_eyes,
         "remember": approval.remember_limit,
         "expires_at": approval.binding.expires_at,
-        "preview": {**approval_preview(approval, target), "reason": approval.caller_reason},
+        "preview": {**preview, "reason": approval.caller_reason},
     }
     return NeedsApproval(
-        f"{target.title} waits for a person: {approval.caller_reason}",
+        f"{target.title} waits for a person: {waiting_text(preview['does'], approval.caller_reason)}",
         hint="a person other than the requester has to approve it" if four_eyes else "",
         action=Action.of("approval.approve", approval=approval.id, tenant=approval.binding.subject.tenant),
         details={**details, **extra_details},
