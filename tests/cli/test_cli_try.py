@@ -335,6 +335,7 @@ def test_what_only_a_call_needs_shows_when_a_person_lets_the_tool_be_called(padd
     assert "needy answers, and two failed" in failed.error["message"]
     assert f"writes {path}" in failed.err
     assert f"--grant write:fs:{notes}" in failed.err
+    assert "read:fs:" not in failed.err, "it was seen what is missing, so the error's words are not guessed at"
 
     done = paddock.quickly(*call, "--grant", f"write:fs:{notes}", "--yes", "--json").json
     assert done["call"] == {"tool": "two", "succeeded": True, "failure": None, "times": 1}

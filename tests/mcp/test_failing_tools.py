@@ -92,7 +92,10 @@ def test_a_tool_that_could_not_reach_a_host_is_answered_with_the_grant_of_that_h
 def test_a_tool_that_did_not_find_a_file_is_answered_with_the_upgrade_that_grants_more(
     words: str, action: Action
 ) -> None:
-    assert advice_for(words)[1] == action
+    hint, found = advice_for(words)
+    assert found == action
+    (read,) = action.to_json()["arguments"]["capabilities"] if "ENOENT" in words else ("",)
+    assert not read or hint.endswith(f"grant it {read}, or {read.replace('read', 'write')} if it writes there")
 
 
 def test_a_tool_that_failed_for_a_reason_of_its_own_has_no_hint_of_ours() -> None:

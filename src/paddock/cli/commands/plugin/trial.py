@@ -350,11 +350,14 @@ def _failed_error(trial: Trial, what: str, failure: Mapping[str, Any]) -> Paddoc
     from paddock.core.action import Action
     from paddock.core.errors import Failed
 
-    obstacle = next(iter(trial["obstacles"]), {"message": "", "hint": ""})
+    obstacles = sorted(trial["obstacles"], key=lambda one: not one["saves"])
+    hint, action = failure["hint"], Action.from_json(failure["action"])
+    if failure["code"] == "tool.failed" and (trial["proposals"] or any(one["saves"] for one in obstacles)):
+        hint, action = "", None  # a guess by the words of the error, where it was seen what is missing
     return Failed(
         f"{what}: {failure['message']}",
         code=failure["code"],
-        hint=failure["hint"] or obstacle["hint"],
-        action=Action.from_json(failure["action"]),
+        hint=hint or (obstacles[0]["hint"] if obstacles else ""),
+        action=action,
         details={"trial": trial},
     )

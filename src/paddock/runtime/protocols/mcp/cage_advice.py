@@ -49,7 +49,7 @@ _CAGE_ERROR_HINTS: Final = (
     ),
     (
         re.compile(r"\bENOENT\b|no such file or directory", re.IGNORECASE),
-        "it sees only the files that it was granted; {more}",
+        "it sees only the files that it was granted; {more}, or write:fs:{folder} if it writes there",
         "read:fs:{folder}",
         "",
     ),
@@ -75,6 +75,7 @@ def cage_advice(plugin: PluginName, error_text: str, *, declares_for_itself: boo
         error_text: What the tool said.
         declares_for_itself: Whether the server has a manifest of its own that can declare more capabilities.
     """
+    folder = _folder_in(error_text)
     for pattern, hint, needed, argument in _CAGE_ERROR_HINTS:
         match = pattern.search(error_text)
         if match is None:
@@ -83,12 +84,12 @@ def cage_advice(plugin: PluginName, error_text: str, *, declares_for_itself: boo
             capability = network_capability(error_text)
         else:
             parts = [part for part in match.groups() if part]
-            capability = needed.format(*parts, folder=_folder_in(error_text))
+            capability = needed.format(*parts, folder=folder)
         if declares_for_itself:
             more = f"declare {capability} in a new version of its manifest"
-            return hint.format(more=more), Action.of("plugin.upgrade", plugin=plugin)
+            return hint.format(more=more, folder=folder), Action.of("plugin.upgrade", plugin=plugin)
         grant = Action.of("plugin.upgrade", plugin=plugin, argument=argument, capabilities=(capability,))
-        return hint.format(more=f"grant it {capability}"), grant
+        return hint.format(more=f"grant it {capability}", folder=folder), grant
     return "", None
 
 
