@@ -250,6 +250,9 @@ def make(host: Host) -> dict:
 def copy(host: Host) -> dict:
     host.sql.exec("CREATE TABLE IF NOT EXISTS c AS SELECT randomblob(10) AS x").wait()
     return {}
+@plugin.tool
+def look(host: Host) -> dict:
+    return host.sql.query("SELECT a FROM things").wait()
 plugin.run()
 """
 
@@ -257,7 +260,7 @@ plugin.run()
 async def test_tools_that_say_they_change_nothing_are_taken_at_their_word_only_where_it_is_true(tmp_path: Path) -> None:
     tools = [
         {"name": name, "description": name, "effects": ["read_only"], "input_schema": {"type": "object"}}
-        for name in ("keep", "drop", "make", "copy")
+        for name in ("keep", "drop", "make", "copy", "look")
     ]
     about = {"paddock": 1, "name": "keeper", "version": "1.0.0", "description": "x", "tools": tools}
     about |= {"runtime": {"command": ["python3", "./main.py"]}, "capabilities": ["storage:write", "host:artifacts"]}
@@ -271,6 +274,8 @@ async def test_tools_that_say_they_change_nothing_are_taken_at_their_word_only_w
     # An empty table holds nothing; one that is filled as it is made does.
     assert found["call make"].verdict is CheckVerdict.PASS, found
     assert "used storage.exec" in found["call copy"].why
+    assert "no such table: things" in found["call look"].why
+    assert "run CREATE TABLE IF NOT EXISTS first" in found["call look"].hint
 
 
 ATOMIC = """

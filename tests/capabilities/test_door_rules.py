@@ -75,6 +75,9 @@ async def test_a_call_that_only_reads_may_make_an_empty_table_for_itself_and_put
     tmp_path: Path,
 ) -> None:
     async with open_stage(tmp_path) as stage:
+        missing = await stage.refused(plugin(effects=READS), "storage.query", sql="SELECT n FROM t")
+        assert missing.message == "SQLite says: no such table: t"
+        assert missing.hint.startswith("run CREATE TABLE IF NOT EXISTS first")
         for sql in (*DEFINITIONS, *DEFINITIONS):
             await stage.ask(plugin(effects=READS), "storage.exec", sql=sql)
         found = await stage.ask(plugin(effects=READS), "storage.query", sql="SELECT count(*) AS n FROM t")

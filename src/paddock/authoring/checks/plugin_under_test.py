@@ -9,6 +9,7 @@ from typing import Any, cast
 from msgspec import Struct, field
 
 from paddock.authoring.example_values import generate_examples
+from paddock.capabilities.sql.errors import MISSING_TABLE_HINT
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Invalid, NotFound, PaddockError, Problem, TimedOut
 from paddock.core.ids import AgentPath, PrincipalId, ProjectId, RequestId, SessionId
@@ -217,4 +218,6 @@ def _hint_for_error(error: PaddockError) -> str:
         return ""
     if error.error_code in ("storage_access_denied", "capability_denied"):
         return error.hint or "declare the effects of the call in the manifest, such as db_write"
+    if error.error_code == "storage.sql" or "no such table: " in error.message:
+        return error.hint or MISSING_TABLE_HINT
     return "if the payload made up from its schema is at fault, put `examples` into the schema"

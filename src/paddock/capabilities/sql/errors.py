@@ -67,6 +67,10 @@ _FORBIDDEN_MESSAGE = re.compile(
 )
 
 
+MISSING_TABLE_HINT = "run CREATE TABLE IF NOT EXISTS first, in the same tool: one that only reads may do that too"
+_MISSING_TABLE = re.compile(r"(?:SQLError: )?no such table: ")
+
+
 def denied_statement_error(sql: str, reason: str) -> Denied:
     """Build the error for a statement that reaches beyond the plugin's own tables."""
     return Denied(
@@ -96,7 +100,12 @@ def statement_error(error: Exception, sql: str, authorizer: SqlAuthorizer, path:
         case KeyError():
             return CallerError(f"no value is given for the parameter {message}", code="storage.sql")
         case apsw.SQLError() | apsw.MismatchError() | apsw.RangeError() | apsw.BindingsError() | apsw.AbortError():
-            return CallerError(f"SQLite says: {message}", code="storage.sql", details={"sql": redact_sql(sql)})
+            return CallerError(
+                f"SQLite says: {message}",
+                code="storage.sql",
+                hint=MISSING_TABLE_HINT if _MISSING_TABLE.match(message) else "",
+                details={"sql": redact_sql(sql)},
+            )
         case apsw.ConstraintError():
             return Conflict(f"SQLite says: {message}", code="storage.constraint")
         case apsw.TooBigError() | apsw.NoMemError() | MemoryError():
