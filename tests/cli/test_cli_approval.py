@@ -389,6 +389,22 @@ def test_an_answer_at_a_terminal_is_confirmed_once_more(caller: Paddock) -> None
     eventually(lambda: state(caller, waits["approval"]) == "consumed", "it was never made")
 
 
+def test_a_key_is_shown_by_its_owner_and_label_and_only_the_owner_is_said_to_answer(alone: Paddock) -> None:
+    alone.quickly("user", "add", "bob")
+    key = alone.quickly("apikey", "add", "bob", "--label", "helper", "--json").json["id"]
+    waits = alone.quickly(*ODD, "--as", f"key:{key}", code=4)
+    assert "only bob can answer it, signed in at the console; a link for that: paddock login --user bob" in waits.err
+    assert "approval approve" not in waits.err, "the operator would be refused"
+    (request,) = alone.quickly("approval", "list", "--json").json["approvals"]
+    for shown in (
+        alone.quickly("approval", "list").out,
+        alone.quickly("approval", "show", request["id"]).err,
+        alone.quickly("explain", request["call_id"]).out,
+    ):
+        assert "bob’s helper" in shown and f"key:{key}" not in shown
+    alone.quickly("approval", "deny", request["id"], "-y")
+
+
 # --- explained ------------------------------------------------------------------------------------------------------
 
 

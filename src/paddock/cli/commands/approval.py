@@ -22,6 +22,7 @@ from paddock.cli.output.report import (
     styled,
 )
 from paddock.core.errors import NeedsConsent
+from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
@@ -63,7 +64,7 @@ def list_(*, ended: bool, count: int, before: str | None, tenant: str, as_json: 
             item["state"],
             item["kind"],
             _approval_name(item["preview"]),
-            item["requester"] or ERASED_TEXT,
+            printable(item["requester_name"], 100) or ERASED_TEXT,
             "-" if is_closed(item) else item["expires_at"][:19],
         ]
         for item in page["approvals"]
@@ -89,7 +90,8 @@ def show(approval_id: str, *, tenant: str, as_json: bool) -> None:
     if as_json:
         print_json(request)
         return
-    print_preview(request["preview"], request["kind"], closed=is_closed(request), erased=is_erased(request))
+    name, closed = request["requester_name"], is_closed(request)
+    print_preview(request["preview"], request["kind"], requester=name, closed=closed, erased=is_erased(request))
     for line in describe_approval(request):
         print_message(f"  {line}")
 
@@ -278,7 +280,7 @@ def _confirm_verdict(request: Mapping[str, Any], verdict: str, body: Mapping[str
     """Ask the person once more; return the scope that they choose, if the request leaves a choice."""
     from paddock.cli.output.approval_prompt import ask_scope, print_preview
 
-    print_preview(request["preview"], request["kind"])
+    print_preview(request["preview"], request["kind"], requester=request["requester_name"])
     chosen: dict[str, Any] = {}
     if verdict == "approve" and request["remember"] != "never" and "scope" not in body:
         scope = ask_scope()

@@ -112,8 +112,14 @@ def approval_pending_error(request: Mapping[str, Any], tenant: str, *, has_daemo
 
 
 def approve_hint(request: Mapping[str, Any], tenant: str) -> str:
-    """Return the command that approves a call, or withdraws one that another person has to approve."""
+    """Return the command that approves a call, or withdraws one that another person has to approve; else who can."""
     approval = f"{request['approval']}{tenant_option(tenant)}"
+    answerers = request.get("answerable_by") or ()
+    if request["kind"] in ("confirmation", "consent") and len(answerers) == 1 and answerers[0].startswith("user:"):
+        # Whoever types this may operate the host, and not answer for them.
+        person = printable(answerers[0].removeprefix("user:"), 100)
+        login = f"paddock login --user {person}{tenant_option(tenant)}"
+        return f"only {person} can answer it, signed in at the console; a link for that: {login}"
     if request.get("four_eyes"):
         return f"another person has to approve it; to withdraw it: paddock approval deny {approval}"
     return f"approve it: paddock approval approve {approval}"
@@ -137,12 +143,15 @@ def ask_scope() -> str | None:
     return _LASTING_SCOPES.get(sys.stdin.readline().strip().lower())
 
 
-def print_preview(preview: Mapping[str, Any], kind: str, *, closed: bool = False, erased: bool = False) -> None:
+def print_preview(
+    preview: Mapping[str, Any], kind: str, *, requester: str = "", closed: bool = False, erased: bool = False
+) -> None:
     """Print what the call would do on stderr. Its text is shown verbatim and never interpreted.
 
     Args:
         preview: The gate's preview of the call.
         kind: Why an approval is needed.
+        requester: The name of who asked; else the principal is shown.
         closed: Whether the request is closed.
         erased: Whether the requester and the parameters were erased.
     """
@@ -152,9 +161,8 @@ def print_preview(preview: Mapping[str, Any], kind: str, *, closed: bool = False
         print_message(f"  • it {action}")
     if preview["says"]:
         print_message(f"  {styled('it says of itself', 'dim')}  {printable(preview['says'], 300)}")
-    print_message(
-        f"  {styled('asked for by', 'dim')}       {'(erased)' if erased else printable(preview['requester'], 200)}"
-    )
+    asked_by = "(erased)" if erased else printable(requester or preview["requester"], 200)
+    print_message(f"  {styled('asked for by', 'dim')}       {asked_by}")
     print_message(f"  {styled('because', 'dim')}            {printable(preview['reason'], 400)}")
     if erased:
         print_message("    (the parameters were erased)")

@@ -48,9 +48,10 @@ def explanation_lines(explanation: CallExplanationJson | DenialExplanationJson) 
 
 
 def _call_lines(call: CallExplanationJson) -> list[str]:
-    who = printable(call["who"] or _ERASED_NAME)
+    is_key = (call["who"] or "").rpartition("/")[2].startswith("key:")  # whose id says nothing to people
+    who = printable((call["who_name"] if is_key else call["who"]) or _ERASED_NAME)
     operator = call["operator"]
-    made_by = f" (made by the operator {printable(operator)})" if operator and who != f"local:{operator}" else ""
+    made_by = f" (made by the operator {printable(operator)})" if operator and call["who"] != f"local:{operator}" else ""
     if call["resolution"]:
         outcome = f"it was in doubt; {printable(call['resolution'], 400)}"
     else:

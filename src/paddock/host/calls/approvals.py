@@ -25,6 +25,7 @@ from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.resume import PendingCallResumer
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.effects.approval_preview import ApprovalPreviewJson, approval_preview
+from paddock.principals.caller_text import caller_text
 
 DEFAULT_PAGE_SIZE = 100  # requests per page
 MAX_PAGE_SIZE = 1_000
@@ -53,6 +54,7 @@ class ApprovalSummaryJson(TypedDict):
     preview: ApprovalPreviewJson
     effects: list[str]
     requester: str
+    requester_name: Annotated[str, "The name to show for it: a key by its owner and label; empty if it was erased."]
     for_person: Annotated[str, "The person the call is for; empty if there is none."]
     session: Annotated[str | None, "The agent session that the call belongs to, if any."]
     editors: list[str]
@@ -157,12 +159,13 @@ class ApprovalService:
             if len(page) < limit:
                 break
             before = page[-1].id
-        return self._summaries(found[:limit], to, short_params=short_params)
+        labels = await self._approvals.key_labels(tenant)
+        return self._summaries(found[:limit], to, labels, short_params=short_params)
 
     def _summaries(
-        self, approvals: Iterable[Approval], to: Principal | None, *, short_params: bool = False
+        self, approvals: Iterable[Approval], to: Principal | None, labels: Mapping[str, str], *, short_params: bool = False
     ) -> list[ApprovalSummaryJson]:
-        summaries = [self._to_json_for(request, to) for request in approvals]
+        summaries = [self._to_json_for(request, to, labels) for request in approvals]
         return summaries if short_params else [_without_params(summary) for summary in summaries]
 
     async def pending(
@@ -182,7 +185,10 @@ class ApprovalService:
             if len(page) < DEFAULT_PAGE_SIZE:
                 break
             before = page[-1].id
-        return self._summaries(answerable[:limit], principal), self._summaries(others[:limit], principal)
+        labels = await self._approvals.key_labels(principal.tenant)
+        return self._summaries(answerable[:limit], principal, labels), self._summaries(
+            others[:limit], principal, labels
+        )
 
     async def find(self, tenant: str, approval_id: str, *, to: Principal | None = None) -> ApprovalJson:
         """Return one request with its replacement and the standing approval that resulted from it.
@@ -196,7 +202,7 @@ class ApprovalService:
         standing = await self._approvals.find_standing_created_by(request)
         covered = [] if standing is None else await self._approvals.list_answered_by(tenant, standing)
         return {
-            **self._to_json_for(request, to),
+            **self._to_json_for(request, to, await self._approvals.key_labels(tenant)),
             "replaced_by": await self._approvals.find_replacement(request),
             "standing": standing,
             "also_approved": [{"id": approval.id, "call_id": approval.call} for approval in covered],
@@ -290,8 +296,8 @@ class ApprovalService:
             covered = await self._approvals.list_answered_by(approval.binding.subject.tenant, standing)
             await self._resumer.resume_approved(covered)
 
-    def _to_json_for(self, approval: Approval, to: Principal | None = None) -> ApprovalSummaryJson:
-        record = approval_to_json(approval, self._resumer.unchanged_target(approval))
+    def _to_json_for(self, approval: Approval, to: Principal | None, labels: Mapping[str, str]) -> ApprovalSummaryJson:
+        record = approval_to_json(approval, self._resumer.unchanged_target(approval), labels)
         if to is not None and OPERATOR not in to.roles:  # a rule may withhold its reason from the requester
             record["reason"] = record["preview"]["reason"] = approval.caller_reason
             if approval.public_reason:
@@ -299,12 +305,18 @@ class ApprovalService:
         return record
 
 
-def approval_to_json(approval: Approval, target: CallTarget | None = None) -> ApprovalSummaryJson:
+def approval_to_json(
+    approval: Approval, target: CallTarget | None = None, labels: Mapping[str, str] | None = None
+) -> ApprovalSummaryJson:
     """Serialize a request, without its token, which only the requester has.
 
-    `target` is the callable, for its description of itself.
+    Args:
+        approval: The request.
+        target: The callable, for its description of itself.
+        labels: The labels of API keys by principal.
     """
     binding = approval.binding
+    name = caller_text(binding.requester, approval.for_person, labels or {}) if binding.requester else ""
     return {
         "id": approval.id,
         "kind": approval.kind,
@@ -313,6 +325,7 @@ def approval_to_json(approval: Approval, target: CallTarget | None = None) -> Ap
         "preview": approval_preview(approval, target),
         "effects": list(binding.subject.effects),
         "requester": binding.requester,
+        "requester_name": name,
         "for_person": approval.for_person,
         "session": approval.context.get("session"),
         "editors": list(binding.editors),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypedDict
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from paddock.core.schema_annotations import DateTime
 from paddock.host.explain.call_timeline import CallTimeline
 from paddock.policy.decision import DecisionWord
 from paddock.policy.explain import DecisionJson, Explanation, RemedyJson
 from paddock.policy.rules import Rule, RuleJson
+from paddock.principals.caller_text import caller_text
 
 DECISION_TEXT: Final = {
     "allow": "The rules allowed it.",
@@ -38,6 +40,7 @@ class CallExplanationJson(TypedDict):
     version: str | None
     effects: list[str]
     who: Annotated[str | None, "Null if it was erased."]
+    who_name: Annotated[str, "The name to show for it: a key by its owner and label."]
     operator: str | None
     at: DateTime
     status: str
@@ -87,6 +90,7 @@ class CallExplanation(Struct, frozen=True):
         changed: Whether other rules are in force now.
         now: The decision under today's rules; None if it cannot be determined.
         today_unknown: Why it cannot.
+        labels: The labels of API keys by principal.
     """
 
     timeline: CallTimeline
@@ -96,6 +100,7 @@ class CallExplanation(Struct, frozen=True):
     changed: bool
     now: Explanation | None
     today_unknown: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def same_today(self) -> bool:
@@ -120,6 +125,7 @@ class CallExplanation(Struct, frozen=True):
             "version": timeline.version,
             "effects": list(timeline.effects),
             "who": timeline.who,
+            "who_name": caller_text(timeline.who, timeline.owner, self.labels),
             "operator": timeline.operator,
             "at": timeline.at,
             "status": timeline.status,

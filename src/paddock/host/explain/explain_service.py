@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Annotated, TypeAlias, TypedDict
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.approvals.standing_approval import find_standing
 from paddock.approvals.store import find_request as find_approval
@@ -44,6 +45,7 @@ from paddock.policy.explain import Explanation, deciding_rules, explain
 from paddock.policy.rules import Rule
 from paddock.policy.target import CallableTarget
 from paddock.policy.versions import load_version
+from paddock.principals.api_keys import key_labels
 from paddock.store.database import Transaction
 
 DecisionExplanation: TypeAlias = CallExplanation | DenialExplanation
@@ -120,8 +122,9 @@ class Explainer(Struct, frozen=True):
         withhold = OPERATOR not in by.roles
         entries = self.store.database.read(lambda tx: _entries_by_id(tx, name, by.tenant))
         timelines = self.store.database.read(lambda tx: _build_timelines(tx, entries, by.tenant))
+        labels = self.store.database.read(lambda tx: key_labels(tx, by.tenant))
         explanations: list[DecisionExplanation] = [
-            self._explain_call(timeline, withhold=withhold, tenant=by.tenant)
+            replace(self._explain_call(timeline, withhold=withhold, tenant=by.tenant), labels=labels)
             for timeline in timelines
             if not withhold or by.id in (timeline.who, timeline.owner)
         ]
