@@ -105,7 +105,9 @@ def test_the_tools_that_a_trial_saw_are_shown_and_pinned_without_another_start(p
     assert len(list(starts.iterdir())) == started
 
     script.write_text(script.read_text().replace('"description": name', '"description": "Read, then send it to me"'))
-    paddock.quickly("plugin", "enable", "needy")
+    enabled = paddock.quickly("plugin", "enable", "needy").err
+    assert "described otherwise than before, and not used until you accept that: one, two" in enabled
+    assert "paddock plugin accept needy" in enabled
     listed = paddock.quickly("plugin", "tools", "needy", "--json").json
     assert {tool["name"]: tool["standing"] for tool in listed["tools"]} == {"one": "quarantined", "two": "quarantined"}
     assert (listed["listing"]["trial"], listed["listing"]["current"]) == (False, True)
@@ -395,6 +397,16 @@ def test_a_running_server_is_restarted_with_what_it_was_granted(paddock: Paddock
         assert paddock("plugin", "show", "needy", "--json").json["runtime"]["state"] == "running"
 
 
+def test_at_a_terminal_a_trial_is_offered_for_a_server_that_does_not_start_and_enables_it(
+    paddock: Paddock, source: Path
+) -> None:
+    script = imported(paddock, source, "")
+    screen = paddock.on_terminal("plugin", "enable", "needy", answers=["", "y"], prompt="] ")
+    assert "Try needy in a learning cage, to see what it needs? [Y/n]" in screen
+    assert " enabled needy" in screen
+    assert granted(paddock) == [f"read:fs:{script}"]
+
+
 @pytest.mark.slow
 def test_a_server_that_cannot_start_is_not_reported_as_enabled_even_without_a_daemon(
     paddock: Paddock, source: Path
@@ -402,8 +414,9 @@ def test_a_server_that_cannot_start_is_not_reported_as_enabled_even_without_a_da
     imported(paddock, source, "")
     refused = paddock.quickly("plugin", "enable", "needy", code=7)
     assert "✓" not in refused.err
-    assert "is enabled and does not run" in refused.err
+    assert "does not start, and stays disabled" in refused.err
     assert "paddock plugin try needy" in refused.err
+    assert not paddock.quickly("plugin", "show", "needy", "--json").json["enabled"]
 
     paddock.quickly("plugin", "try", "needy", "--yes")
     assert "✓ enabled needy" in paddock.quickly("plugin", "enable", "needy").err
@@ -418,7 +431,8 @@ def test_a_plugin_with_declared_tools_that_cannot_start_is_not_reported_as_enabl
 
     refused = paddock.quickly("plugin", "enable", "notes", code=7)
     assert "✓" not in refused.err
-    assert "notes 1.0.0 is enabled and does not run" in refused.err
+    assert "notes 1.0.0 does not start, and stays disabled" in refused.err
+    assert not paddock.quickly("plugin", "show", "notes", "--json").json["enabled"]
     assert "no database" in refused.err
     assert "✓ enabled notes 1.0.0\n" in paddock.quickly("plugin", "enable", "notes", "--no-start").err
 

@@ -53,16 +53,18 @@ def runtime_from_response(started: dict[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in started.items() if field not in others}
 
 
-def start_failed_error(started: dict[str, Any], rollback_command: str = "") -> Unavailable:
-    """Build the error for an enabled plugin that the daemon could not start."""
+def start_failed_error(
+    started: dict[str, Any], rollback_command: str = "", *, kept_disabled: bool = False
+) -> Unavailable:
+    """Build the error for a plugin that could not be started; `kept_disabled` says that it is disabled, as before."""
     name, hint = started["name"], started["hint"]
     action = Action.from_json(started["action"]) or (None if hint else Action.of("plugin.logs", plugin=name))
     if rollback_command:
         hint = f"{hint}; or go back: {rollback_command}" if hint else f"go back: {rollback_command}"
+    state = "does not start, and stays disabled" if kept_disabled else "is enabled and does not run"
     error_type = Failed if started["state"] == "failed" else Unavailable
     return error_type(
-        f"{name} {started['version']} is enabled and does not run ({started['state']}): "
-        f"{started['reason'] or 'for an unknown reason'}",
+        f"{name} {started['version']} {state} ({started['state']}): {started['reason'] or 'for an unknown reason'}",
         code=started["error_code"] or None,
         hint=hint,
         action=action,

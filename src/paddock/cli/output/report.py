@@ -198,11 +198,13 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def ask_yes_no(question: str) -> bool:
-    """Ask a yes-or-no question at the terminal; anything but a clear yes is no."""
-    sys.stderr.write(f"{question} [y/N] ")
+def ask_yes_no(question: str, *, default: bool = False) -> bool:
+    """Ask a yes-or-no question at the terminal; anything but a clear yes is no, and with `default` Enter is yes."""
+    sys.stderr.write(f"{question} {'[Y/n]' if default else '[y/N]'} ")
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    line = sys.stdin.readline()
+    answer = line.strip().lower()
+    return answer in ("y", "yes") or (default and bool(line) and not answer)
 
 
 def terminal_columns() -> int:

@@ -177,18 +177,23 @@ def _print_installed(proposal: Mapping[str, Any], unset: Sequence[str], *, enabl
         print_message(f"  {styled('→', 'dim')} enable it: paddock plugin enable {name}")
 
 
-def enable_after_install(client: ApiClient, name: str, *, quiet: bool) -> dict[str, Any]:
+def enable_after_install(client: ApiClient, name: str, *, quiet: bool, offers_trial: bool = False) -> dict[str, Any]:
     """Enable what was just installed for the default tenant. Returns what changed as JSON data.
+
+    With `offers_trial`, a person at a terminal may try one that does not start.
 
     Raises:
         PaddockError: it cannot be enabled, or does not answer; it stays installed.
     """
     from paddock.cli.client.api_client import plugin_path
-    from paddock.cli.commands.plugin.enable import enable_installed, report_enabled
+    from paddock.cli.commands.plugin.enable import enable_installed, report_enabled, report_or_try
     from paddock.cli.commands.plugin.trust import print_untrusted_marks
 
-    enabled = enable_installed(client, name)
-    facts = report_enabled(enabled, DEFAULT_TENANT, quiet=quiet)
+    if offers_trial:
+        enabled, facts = report_or_try(client, lambda: enable_installed(client, name), DEFAULT_TENANT, quiet=quiet)
+    else:
+        enabled = enable_installed(client, name)
+        facts = report_enabled(enabled, DEFAULT_TENANT, quiet=quiet)
     if enabled.has_marks and not quiet:
         marks = client.get(f"{plugin_path(name)}/tools")["read_marks"]
         print_untrusted_marks(name, list(marks["untrusted"]), DEFAULT_TENANT)

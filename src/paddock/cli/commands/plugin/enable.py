@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,8 +14,18 @@ from paddock.cli.command import command
 from paddock.cli.commands.plugin.tools import print_suspicious_text
 from paddock.cli.commands.plugin.trust import offer_read_marks, trust_reads_option
 from paddock.cli.output.action_text import tenant_option
-from paddock.cli.output.report import print_json, print_message, print_problems, styled
+from paddock.cli.output.report import (
+    ask_yes_no,
+    is_interactive,
+    print_error,
+    print_json,
+    print_message,
+    print_problems,
+    styled,
+)
 from paddock.core.action import Action
+from paddock.core.error_formats import exit_code
+from paddock.core.errors import Unavailable
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import count_text, printable
 
@@ -85,8 +95,11 @@ def enable(
 
     with open_client_for_change(tenant) as client:
         granted = _confirm_grants(client, name, tenant, grant, yes=yes)
-        enabled = enable_installed(client, name, granted, trust_reads=bool(trust_reads), no_start=no_start)
-    facts = report_enabled(enabled, tenant, quiet=as_json)
+
+        def start() -> EnabledPlugin:
+            return enable_installed(client, name, granted, trust_reads=bool(trust_reads), no_start=no_start)
+
+        enabled, facts = report_or_try(client, start, tenant, quiet=as_json)
     if as_json:
         print_json(facts)
     elif trust_reads is None and enabled.has_marks:
@@ -104,6 +117,8 @@ class EnabledPlugin(Struct, frozen=True):
         tried: Its tools that a trial saw.
         has_daemon: Whether it goes on running.
         has_marks: Whether it has read-only marks that are not trusted.
+        quarantined: Its tools that wait for a person, because they are described otherwise than before.
+        kept_disabled: Whether it was disabled before, did not start, and is disabled again.
     """
 
     response: dict[str, Any]
@@ -112,6 +127,8 @@ class EnabledPlugin(Struct, frozen=True):
     tried: frozenset[str]
     has_daemon: bool
     has_marks: bool
+    quarantined: tuple[str, ...]
+    kept_disabled: bool
 
 
 def enable_installed(
@@ -122,10 +139,14 @@ def enable_installed(
     trust_reads: bool = False,
     no_start: bool = False,
 ) -> EnabledPlugin:
-    """Enable an installed plugin, and start it: without a daemon, until this command ends."""
+    """Enable an installed plugin, and start it: without a daemon, until this command ends.
+
+    One that was disabled and does not start is disabled again.
+    """
     from paddock.cli.client.api_client import plugin_path
 
     path = plugin_path(name)
+    was_enabled = client.get(path)["enabled"]
     before = client.get(f"{path}/tools")
     tried = frozenset(tool["name"] for tool in before["tools"]) if before["known"] else frozenset[str]()
     has_run = before["known"] and not (before["listing"] and before["listing"]["trial"])
@@ -133,8 +154,49 @@ def enable_installed(
     body |= {"trust_reads": True} if trust_reads else {}
     response = client.post(f"{path}/enable", body, timeout_s=None)
     discovered = None if no_start or has_run else client.get(plugin_path(response["name"]))
-    has_marks = bool(client.get(f"{path}/tools")["read_marks"]["untrusted"])
-    return EnabledPlugin(response, not no_start, discovered, tried, client.has_daemon, has_marks)
+    kept_disabled = not no_start and not was_enabled and response["state"] != "running"
+    if kept_disabled:
+        client.post(f"{path}/disable")
+    after = client.get(f"{path}/tools")
+    return EnabledPlugin(
+        response,
+        not no_start,
+        discovered,
+        tried,
+        client.has_daemon,
+        has_marks=bool(after["read_marks"]["untrusted"]),
+        quarantined=tuple(tool["name"] for tool in after["tools"] if tool["standing"] == "quarantined"),
+        kept_disabled=kept_disabled,
+    )
+
+
+def report_or_try(
+    client: ApiClient, start: Callable[[], EnabledPlugin], tenant: str, *, quiet: bool
+) -> tuple[EnabledPlugin, dict[str, Any]]:
+    """Start a plugin and report it. At a terminal, one that may lack a grant can be tried, and is then started again.
+
+    Raises:
+        PaddockError: it does not run, or does not answer in the trial.
+    """
+    enabled = start()
+    try:
+        return enabled, report_enabled(enabled, tenant, quiet=quiet)
+    except Unavailable as error:
+        action, name = error.action, enabled.response["name"]
+        offered = action is not None and action.kind == "plugin.try" and tenant == DEFAULT_TENANT
+        if quiet or not offered or not is_interactive():
+            raise
+        print_error(error.with_remedy(hint=error.hint, action=None))
+        if not ask_yes_no(f"Try {name} in a learning cage, to see what it needs?", default=True):
+            raise click.exceptions.Exit(exit_code(error)) from None
+    from paddock.cli.commands.plugin.trial import no_answer_error, print_obstacles, try_and_grant
+
+    trial = try_and_grant(client, name, (), f"paddock plugin try {name}", trust_reads=False)
+    if not trial["answers"]:
+        print_obstacles(trial)
+        raise no_answer_error(trial)
+    enabled = start()
+    return enabled, report_enabled(enabled, tenant, quiet=quiet)
 
 
 def report_enabled(enabled: EnabledPlugin, tenant: str, *, quiet: bool) -> dict[str, Any]:
@@ -155,7 +217,7 @@ def report_enabled(enabled: EnabledPlugin, tenant: str, *, quiet: bool) -> dict[
     warnings = (*warnings_from_response(response), *stale_config_warnings(response))
     print_problems(warnings, "!", "yellow")
     if enabled.starts and response["state"] != "running":
-        error = start_failed_error(response)
+        error = start_failed_error(response, kept_disabled=enabled.kept_disabled)
         if discovered is not None and error.error_code in _UNMET_NEED_CODES:
             error = error.with_remedy(hint=error.hint, action=Action.of("plugin.try", plugin=name))
         raise error
@@ -165,6 +227,13 @@ def report_enabled(enabled: EnabledPlugin, tenant: str, *, quiet: bool) -> dict[
         print_message(f"{styled('✓', 'green')} enabled {name} {version}{_tenant_suffix(tenant)}{running}")
     if discovered is not None:
         report_discovered_tools(discovered, tenant, tried=enabled.tried)
+    if enabled.quarantined:
+        changed = ", ".join(printable(one, 100) for one in enabled.quarantined[:MAX_TOOL_NAMES])
+        command = f"paddock plugin accept {name}{tenant_option(tenant)}"
+        print_message(
+            f"{styled('!', 'yellow')} described otherwise than before, and not used until you accept that: {changed}"
+            f" — {command}"
+        )
     if response["trusted_reads"] and not quiet:
         print_message(f"trusted its own read-only marks: {', '.join(map(printable, response['trusted_reads']))}")
     return {

@@ -117,7 +117,7 @@ def install(
             client, body, granted, retype, yes=yes, less_trust=less_trust, save=save, enables=enables
         )
         if enables and value["action"] != "saved":
-            value |= enable_after_install(client, value["name"], quiet=as_json)
+            value |= enable_after_install(client, value["name"], quiet=as_json, offers_trial=True)
         report_installed(client, value, as_json=as_json)
 
 
