@@ -209,6 +209,8 @@ def test_every_service_of_the_host_is_told_in_words() -> None:
     assert all(describe_capability(HostService(family)) == words for family, words in HOST_FAMILIES.items())
     assert "read" in describe_capability(parse_capability("host:vault:read"))
     assert describe_capability(parse_capability("net:*")).endswith("(dangerous)")
+    assert describe_capability(parse_capability("exec:git:/")) == "run the program git", "and it is shown no directory"
+    assert describe_capability(parse_capability("exec:git:/srv/a")) == "run the program git, and read /srv/a"
 
 
 @pytest.mark.parametrize("text", ["write:fs:/opt", "exec:bash:/opt", "net:a.example:1", "storage:write", "host:http"])

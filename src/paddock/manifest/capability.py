@@ -269,7 +269,10 @@ def describe_capability(capability: Capability) -> str:
                 return f"{text}; {RUN_OUTSIDE_TEXT} (dangerous)"
             return text
         case Execute(binary, path, root):
-            return f"run the program {binary} in {rooted_path(root, path)}"
+            # The program may start anywhere: the directory is shown to it, and does not bind it.
+            return f"run the program {binary}" + (
+                "" if path == "/" and not root else f", and read {rooted_path(root, path)}"
+            )
         case NetworkAccess(host="*"):
             return "connect to every public host, on any port (dangerous)"
         case NetworkAccess(host, port):
