@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
-from fixtures.packages import native
+from fixtures.packages import answering, native, write_json
 from fixtures.prepared_homes import enabled_parrot, prepare_home
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -122,6 +122,21 @@ def test_check_knows_the_documents_and_prompts_of_a_server_that_declares_its_too
     )
 
     assert [(line, hint) for line, _, hint in found] == [(8, "did you mean 'docs.resource:read'?")]
+
+
+def test_check_knows_the_tools_that_a_server_has_listed_and_any_before_that(paddock: Paddock, tmp_path: Path) -> None:
+    servers = {"mcpServers": {"it": answering(), "other": answering()}}
+    paddock.quickly("import", write_json(tmp_path / "mcp.json", servers), "--yes")
+    paddock.quickly("plugin", "enable", "it")
+
+    found = warnings(
+        paddock,
+        'principal, action in Action::"anyCall", resource == Callable::"it.greet")',
+        'principal, action in Action::"anyCall", resource == Callable::"it.gret")',
+        'principal, action in Action::"anyCall", resource == Callable::"other.gret")',
+    )
+
+    assert [(line, hint) for line, _, hint in found] == [(4, "did you mean 'it.greet'?")]
 
 
 def test_check_makes_no_home_to_look_names_up_in(paddock: Paddock, tmp_path: Path) -> None:

@@ -52,9 +52,15 @@ def known_names(tx: Transaction) -> KnownEntities:
         "Callable": [name for manifest in manifests for name in _callable_names(tx, manifest)],
     }
     defaults = default_known_names().by_type
-    # Their servers list their callables.
-    undeclared = frozenset(manifest.name for manifest in manifests if not manifest.callables)
+    # Their servers list their callables when they first run, or in a trial.
+    undeclared = frozenset(
+        manifest.name for manifest in manifests if not manifest.callables and not _has_listed(tx, manifest)
+    )
     return KnownEntities({name: defaults[name].union(stored[name]) for name in defaults}, undeclared)
+
+
+def _has_listed(tx: Transaction, manifest: Manifest) -> bool:
+    return is_mcp_server(manifest) and any(kind == TOOL for kind, _ in listed_names(tx, manifest.name))
 
 
 def _callable_names(tx: Transaction, manifest: Manifest) -> Iterator[str]:
