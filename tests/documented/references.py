@@ -130,7 +130,7 @@ def capability_reference() -> str:
         "| `read:fs:PATH` | read a file or everything below a directory |\n"
         "| `write:fs:PATH` | read and change it |\n"
         "| `exec:BINARY:PATH` | run one program, and read what is in `PATH`. `exec:git:/` shows it no files: what it"
-        " works on is granted by `read:fs` or `write:fs`. The directory does not bind the program, which starts wherever"
+        " works on is granted by `read:fs` or `write:fs`. The directory does not bind the program, which starts where"
         " the plugin starts it |\n"
         "| `net:HOST:PORT`, `net:HOST:*` | connect to one host, on one port or all |\n"
         "| `net:*` | connect to every public host, and to no private address; dangerous |\n"
