@@ -373,6 +373,21 @@ def test_a_destroyed_home_comes_back_from_a_backup_that_was_made_while_calls_wer
         assert answer.status == 200 and "kept" in json.dumps(answer.body)
 
 
+def test_a_home_that_was_only_looked_at_is_empty_and_without_secrets_no_key_is_missed(tmp_path: Path) -> None:
+    plain, looked_at, used = (Paddock(tmp_path / name / "home") for name in ("plain", "looked-at", "used"))
+    plain.quickly("user", "add", "ann")
+    backup = tmp_path / "plain.tar"
+    said = plain.quickly("backup", backup, "--json")
+    assert (said.json["not_included"], "wrapping key" in said.err) == ([], False)
+
+    looked_at.quickly("plugin", "list")
+    restored = looked_at.quickly("restore", backup, "--json")
+    assert (restored.json["not_included"], "wrapping key" in restored.err) == ([], False)
+    assert [one["name"] for one in looked_at.quickly("user", "list", "--json").json["people"]] == ["ann"]
+    used.quickly("user", "add", "bob")
+    assert used.quickly("restore", backup, "--json", code=1).error["code"] == "backup.home_not_empty"
+
+
 def test_a_backup_on_postgresql_says_what_is_kept_elsewhere(kept: tuple[Paddock, Path], tmp_path: Path) -> None:
     paddock, _ = kept
     shared = Paddock(paddock.home, store="postgresql://nobody@127.0.0.1:1/none")

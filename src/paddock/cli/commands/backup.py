@@ -42,7 +42,7 @@ def backup(file: str, *, as_json: bool) -> None:
     store = settings.store.url or directories.database_file
     created = create_backup(directories, store, Path(file), version=__version__, clock=SystemClock())
     contents = created.contents
-    missing = _not_included(contents)
+    missing = _not_included(contents, holds_secrets=created.holds_secrets)
     changed = [finding for finding in created.findings if finding.verdict != "sound"]
     if as_json:
         print_json(
@@ -73,7 +73,7 @@ def backup(file: str, *, as_json: bool) -> None:
 def restore(file: str | None, *, replace_: bool, undo: bool, as_json: bool) -> None:
     """Restore a home from a backup, after checking all its files and its ledger. No daemon may run.
 
-    The home must be empty. To restore into another one, set PADDOCK_HOME.
+    The home must be empty, but for a database with nothing in it. To restore into another one, set PADDOCK_HOME.
     """
     from paddock.host.backup.restore import restore_backup, undo_interrupted_restore
 
@@ -88,7 +88,7 @@ def restore(file: str | None, *, replace_: bool, undo: bool, as_json: bool) -> N
         return
     restored = restore_backup(Path(file), directories, replace=replace_)
     contents = restored.contents
-    missing = _not_included(contents)
+    missing = _not_included(contents, holds_secrets=restored.holds_secrets)
     elsewhere = _configured_elsewhere(directories) if contents.engine == "sqlite" else None
     if as_json:
         print_json(
@@ -166,13 +166,14 @@ def _contents_json(contents: BackupContents) -> dict[str, Any]:
     }
 
 
-def _not_included(contents: BackupContents) -> list[str]:
+def _not_included(contents: BackupContents, *, holds_secrets: bool) -> list[str]:
     """Return what has to be backed up by other means."""
     missing: list[str] = []
     if contents.engine == "postgresql":
         missing.append("what is in PostgreSQL: the ledger, packages, artifacts, people and secrets; use pg_dump")
-    if not contents.holds_secret_keys:
-        missing.append("the wrapping key of the secrets, unless none is used: it is not a file of this home")
+    if holds_secrets and not contents.holds_secret_keys:
+        unknown = ", if there are any" if contents.engine == "postgresql" else ""
+        missing.append(f"the wrapping key of the secrets{unknown}: it is not a file of this home")
     if contents.skipped:
         count = len(contents.skipped)
         more = f" and {count - 1} more" if count > 1 else ""

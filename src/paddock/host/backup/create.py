@@ -34,6 +34,7 @@ from paddock.host.backup.archive_format import (
     is_left_out,
     sections,
 )
+from paddock.host.backup.database_contents import DATABASE_COMPANIONS, holds_sealed_secrets
 from paddock.host.backup.home_walk import FoundFile, walk
 from paddock.host.backup.sparse_file import Region, SparseContent, copy_sparse, data_regions, is_sparse, sparse_member
 from paddock.ledger.chain.verifier import ChainFinding
@@ -43,17 +44,17 @@ from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, remove_tree, sync_dire
 from paddock.store.sqlite import to_paddock_error
 
 _WORK_PREFIX = ".paddock-backup-"
-_DATABASE_COMPANIONS = ("-wal", "-shm", "-journal")
 _MEMBER_TYPES = {"file": tarfile.REGTYPE, "directory": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
 _BUSY_MS = 10_000
 _NO_LINKS = frozenset((errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))  # FAT, for example, has none
 
 
 class CreatedBackup(Struct, frozen=True):
-    """What was backed up, and what was found about the ledger in it."""
+    """What was backed up, what was found about the ledger in it, and whether secrets may be sealed in its database."""
 
     contents: BackupContents
     findings: tuple[ChainFinding, ...]
+    holds_secrets: bool
 
 
 def create_backup(
@@ -115,7 +116,7 @@ def create_backup(
         if error.errno in OUT_OF_SPACE_ERRNOS:
             raise _no_room_error(target.parent) from error
         raise system_error(error) from error
-    return CreatedBackup(contents, tuple(writer.findings))
+    return CreatedBackup(contents, tuple(writer.findings), writer.holds_secrets)
 
 
 def _no_room_error(folder: Path) -> StoreUnavailable:
@@ -130,6 +131,7 @@ class _BackupWriter:
     def __init__(self, directories: Directories, work: Path, database: Path | None) -> None:
         self.skipped: list[str] = []
         self.findings: list[ChainFinding] = []
+        self.holds_secrets = database is None  # of one that is elsewhere that is unknown
         self._directories = directories
         self._work = work
         self._database = database
@@ -144,6 +146,7 @@ class _BackupWriter:
                 self._add_path(tar, copy, DATABASE_PATH, 0o600)
                 with open_direct(copy) as database:  # after it was added: opening brings an older one up to date
                     self.findings += verify_ledger(database, self._work / "state")
+                    self.holds_secrets = database.read(holds_sealed_secrets)
                 copy.unlink()
             for found in walk(root, name, self._is_wanted, self.skipped.append):
                 self._add(tar, found)
@@ -192,7 +195,7 @@ class _BackupWriter:
         databases = (self._database, self._directories.database_file)
         if path in databases:
             return True
-        for ending in _DATABASE_COMPANIONS:
+        for ending in DATABASE_COMPANIONS:
             if path.name.endswith(ending):
                 main = path.with_name(path.name.removesuffix(ending))
                 return main in databases or (main.suffix == ".sqlite" and self._is_in_storage(main))

@@ -33,6 +33,7 @@ from paddock.host.backup.archive_format import (
     parse_contents,
     sections,
 )
+from paddock.host.backup.database_contents import DATABASE_COMPANIONS, holds_sealed_secrets, is_empty_database
 from paddock.host.backup.move_journal import Move, MoveJournal
 from paddock.host.backup.sparse_file import Region, region_list, regions_of
 from paddock.ledger.chain.verifier import ChainFinding
@@ -47,11 +48,12 @@ _MAX_NAME_CHARS = 4096
 
 
 class RestoredHome(Struct, frozen=True):
-    """What was restored, what was found about its ledger, and where the previous files are."""
+    """What was restored, what was found about its ledger, where the previous files are, and whether it has secrets."""
 
     contents: BackupContents
     findings: tuple[ChainFinding, ...]
     replaced: tuple[Path, ...]
+    holds_secrets: bool
 
 
 def restore_backup(file: Path, directories: Directories, *, replace: bool) -> RestoredHome:
@@ -81,10 +83,10 @@ def restore_backup(file: Path, directories: Directories, *, replace: bool) -> Re
             )
         with _open_staging(directories) as staging:
             contents = _extract(file, directories, staging)
-            findings = _check_database(contents, staging)
+            findings, holds_secrets = _check_database(contents, staging)
             EnvironmentStore(staging["data"] / "environments").adopt_copies()
             replaced = _move_into_place(directories, staging)
-    return RestoredHome(contents, findings, replaced)
+    return RestoredHome(contents, findings, replaced, holds_secrets)
 
 
 def undo_interrupted_restore(directories: Directories) -> None:
@@ -131,8 +133,11 @@ def _remove_interrupted(directories: Directories) -> bool:
 
 
 def _existing_entries(directories: Directories) -> list[Path]:
-    """Return what the home contains beside empty directories and what a backup leaves out."""
-    return [path for root in sections(directories).values() for path in _present_entries(directories, root)]
+    """Return what the home contains beside empty directories, an empty database, and what a backup leaves out."""
+    entries = [path for root in sections(directories).values() for path in _present_entries(directories, root)]
+    database = directories.database_file
+    parts = {database, *(database.with_name(f"{database.name}{suffix}") for suffix in DATABASE_COMPANIONS)}
+    return [] if database in entries and parts.issuperset(entries) and is_empty_database(database) else entries
 
 
 def _present_entries(directories: Directories, root: Path) -> list[Path]:
@@ -269,17 +274,21 @@ def _differing_path(contents: BackupContents, extracted: dict[str, BackupEntry])
     return None
 
 
-def _check_database(contents: BackupContents, staging: dict[str, Path]) -> tuple[ChainFinding, ...]:
-    """Open the database, which brings an older one up to date, and verify the ledger with its checkpoints."""
+def _check_database(contents: BackupContents, staging: dict[str, Path]) -> tuple[tuple[ChainFinding, ...], bool]:
+    """Open the database, which brings an older one up to date, and verify the ledger with its checkpoints.
+
+    Returns what was found, and whether secrets may be sealed in it: of one that is elsewhere that is unknown.
+    """
     path = staging["data"] / Path(DATABASE_PATH).name
     database = next((entry for entry in contents.entries if entry.path == DATABASE_PATH), None)
     if database is None:
-        return ()
+        return (), contents.engine != "sqlite"
     if contents.engine != "sqlite" or database.kind != "file":
         raise damaged_error("its database is not what its list says")
     try:
         with open_direct(path) as database:
             findings = tuple(verify_ledger(database, staging["state"]))
+            holds_secrets = database.read(holds_sealed_secrets)
     finally:
         (staging["data"] / LOCK_NAME).unlink(missing_ok=True)  # of the copy; the home has its own
     bad = next((finding for finding in findings if finding.verdict != "sound"), None)
@@ -289,7 +298,7 @@ def _check_database(contents: BackupContents, staging: dict[str, Path]) -> tuple
             code="backup.ledger",
             hint="nothing was restored; use another backup",
         )
-    return findings
+    return findings, holds_secrets
 
 
 def _move_into_place(directories: Directories, staging: dict[str, Path]) -> tuple[Path, ...]:
