@@ -101,6 +101,7 @@ def test_a_person_tries_a_plugin_ticks_what_it_needs_and_trusts_its_marks(
         expect(marks).to_have_count(1)
         page.goto("/plugins/needy/try")
         expect(page.get_by_text("look, count")).to_be_visible()
+        expect(page.get_by_role("button", name="Enable")).to_have_count(1)
         page.get_by_label("Trust its own read-only marks: 2 tools").check()
         page.get_by_role("button", name="Trust them").click()
         expect(page.get_by_role("status")).to_have_text("Trusted from now on.")
