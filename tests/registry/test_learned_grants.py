@@ -57,10 +57,11 @@ def assert_each_is_needed(
     for missing in [*granted, None]:
         shop.paddock.quickly("plugin", "remove", server.name, "--yes")
         install([one for one in granted if one != missing])
-        shop.paddock.start("plugin", "enable", server.name).communicate(timeout=60)
+        with shop.paddock.start("plugin", "enable", server.name) as enabling:
+            enabling.communicate(timeout=60)
         if missing is None:
             server.call(tool, **arguments)
-        else:
+        elif enabling.returncode == 0:  # else it does not even start, and stays disabled
             assert server.call(tool, code=7, **arguments).error["code"] != "", missing
 
 
