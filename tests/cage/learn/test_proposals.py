@@ -64,7 +64,6 @@ def learned(
         cage=caged(*granted, machine=machine, learning=Learning(), trees=trees),
         named=find_named_places(manifest, config or {}),
         filesystem=machine,
-        plugin="notes",
         package=ROOT,
         own_folder="/srv/paddock/config/notes",
         hidden=("/srv/paddock",),
@@ -294,7 +293,7 @@ def test_a_write_among_the_packages_installed_for_it_is_an_obstacle_with_the_set
     result = learned(("write", f"{installed}/memory.jsonl"), machine=machine, trees=(installed,))
     (found,) = result.obstacles
     assert found.message == f"it writes {installed}/memory.jsonl, in its installed packages, which are read-only"
-    assert "paddock plugin upgrade notes --env VARIABLE=config:/FILE --capability write:fs:config:/" in found.hint
+    assert "name config:/FILE there, in a folder of its own, and grant write:fs:config:/" in found.hint
     assert found.saves
     assert objections(("read", f"{installed}/none.jsonl"), machine=machine, trees=(installed,)) == []
     assert objections(("write", "/srv/paddock/data/other")) == [], "another's files are no business of it"

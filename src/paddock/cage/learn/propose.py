@@ -70,7 +70,6 @@ class LearningContext:
         cage: The cage it ran in.
         named: What its settings name.
         filesystem: The host's files.
-        plugin: Its name, for commands in hints.
         package: The directory of its own files.
         own_folder: What `config:/` stands for.
         hidden: Paddock's own directories.
@@ -80,7 +79,6 @@ class LearningContext:
     cage: CageSpec
     named: NamedPlaces
     filesystem: HostFilesystem
-    plugin: str
     package: str
     own_folder: str
     hidden: tuple[str, ...]
@@ -284,10 +282,10 @@ def _propose_files(attempts: Iterable[FileAttempt], context: LearningContext, le
 def _object_to_own_file(path: str, context: LearningContext, learned: Learned) -> None:
     """A file that it writes among its own: no grant allows that, and most servers have a setting that moves it."""
     where = "its own package, which is" if is_below(path, context.package) else "its installed packages, which are"
-    moved = f"paddock plugin upgrade {context.plugin} --env VARIABLE=config:/FILE --capability write:fs:config:/"
     learned.object(
         f"it writes {path}, in {where} read-only",
-        f"if a variable or argument moves that file, name config:/FILE there, in a folder of its own: {moved}",
+        "if a variable or argument moves that file, name config:/FILE there, in a folder of its own, and grant"
+        " write:fs:config:/",
         saves=True,
     )
 

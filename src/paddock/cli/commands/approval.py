@@ -22,7 +22,6 @@ from paddock.cli.output.report import (
     styled,
 )
 from paddock.core.errors import NeedsConsent
-from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
@@ -47,7 +46,7 @@ confirmed_option = click.option("--yes", "-y", is_flag=True, help="Do not ask fo
 def list_(*, ended: bool, count: int, before: str | None, tenant: str, as_json: bool) -> None:
     """List pending approval requests, newest first."""
     from paddock.cli.client.api_client import open_client, path_segment
-    from paddock.cli.output.outcome_text import ERASED_TEXT, is_closed
+    from paddock.cli.output.outcome_text import ERASED_TEXT, is_closed, requester_text
 
     query = f"limit={count}{'&all=1' if ended else ''}{f'&before={path_segment(before)}' if before is not None else ''}"
     with open_client(tenant) as client:
@@ -64,7 +63,7 @@ def list_(*, ended: bool, count: int, before: str | None, tenant: str, as_json: 
             item["state"],
             item["kind"],
             _approval_name(item["preview"]),
-            printable(item["requester_name"], 100) or ERASED_TEXT,
+            requester_text(item["requester"], item["requester_name"]) or ERASED_TEXT,
             "-" if is_closed(item) else item["expires_at"][:19],
         ]
         for item in page["approvals"]
@@ -83,14 +82,14 @@ def show(approval_id: str, *, tenant: str, as_json: bool) -> None:
     """Show an approval request: the call, its parameters, who may answer it, and its outcome."""
     from paddock.cli.client.api_client import open_client, path_segment
     from paddock.cli.output.approval_prompt import print_preview
-    from paddock.cli.output.outcome_text import describe_approval, is_closed, is_erased
+    from paddock.cli.output.outcome_text import describe_approval, is_closed, is_erased, requester_text
 
     with open_client(tenant) as client:
         request = client.get(f"/approvals/{path_segment(approval_id)}")
     if as_json:
         print_json(request)
         return
-    name, closed = request["requester_name"], is_closed(request)
+    name, closed = requester_text(request["requester"], request["requester_name"]), is_closed(request)
     print_preview(request["preview"], request["kind"], requester=name, closed=closed, erased=is_erased(request))
     for line in describe_approval(request):
         print_message(f"  {line}")
@@ -279,8 +278,10 @@ def _verdict_text(approval: Mapping[str, Any], verdict: str, tenant: str) -> str
 def _confirm_verdict(request: Mapping[str, Any], verdict: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """Ask the person once more; return the scope that they choose, if the request leaves a choice."""
     from paddock.cli.output.approval_prompt import ask_scope, print_preview
+    from paddock.cli.output.outcome_text import requester_text
 
-    print_preview(request["preview"], request["kind"], requester=request["requester_name"])
+    name = requester_text(request["requester"], request["requester_name"])
+    print_preview(request["preview"], request["kind"], requester=name)
     chosen: dict[str, Any] = {}
     if verdict == "approve" and request["remember"] != "never" and "scope" not in body:
         scope = ask_scope()

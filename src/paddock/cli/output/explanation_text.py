@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from paddock.cli.output.action_text import command_line
+from paddock.cli.output.outcome_text import requester_text
 from paddock.core.action import Action
 from paddock.core.printable import printable
 
@@ -48,8 +49,7 @@ def explanation_lines(explanation: CallExplanationJson | DenialExplanationJson) 
 
 
 def _call_lines(call: CallExplanationJson) -> list[str]:
-    is_key = (call["who"] or "").rpartition("/")[2].startswith("key:")  # whose id says nothing to people
-    who = printable((call["who_name"] if is_key else call["who"]) or _ERASED_NAME)
+    who = requester_text(call["who"], call["who_name"]) or _ERASED_NAME
     operator = call["operator"]
     made_by = f" (made by the operator {printable(operator)})" if operator and call["who"] != f"local:{operator}" else ""
     if call["resolution"]:

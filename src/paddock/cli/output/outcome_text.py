@@ -82,6 +82,12 @@ def daemon_lost_error(
     return HostError(error.message, code=error.error_code, hint=hint, details=details)
 
 
+def requester_text(principal: str | None, name: str) -> str:
+    """Return how to name a caller: a key by its owner and label, since its id says nothing to people."""
+    is_key = (principal or "").rpartition("/")[2].startswith("key:")
+    return printable((name if is_key else principal) or "", 200)
+
+
 def is_closed(request: Mapping[str, Any]) -> bool:
     """Whether the request is closed."""
     return request["state"] in _STATUS_TEXTS

@@ -171,7 +171,6 @@ class LearningTrial:
                 cage=outcome.cage,
                 named=named,
                 filesystem=filesystem,
-                plugin=self._deployment.name,
                 package=prepared.root,
                 own_folder=str(self._preparer.own_folder(key.tenant, self._deployment.name)),
                 hidden=self._preparer.hidden_paths,

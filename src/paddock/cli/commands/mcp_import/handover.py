@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
     from paddock.cli.commands.mcp_import.found_servers import FoundServer
 
-CANNOT_SAVE = "import.cannot_save"
 _MAX_NAMED_TOOLS = 3
 
 
@@ -62,7 +61,7 @@ def start_server(
                 api.post(f"{plugin_path(name)}/disable")
             print_error(failure)
             failures.append(failure)
-            answers = failure.error_code == CANNOT_SAVE
+            answers = failure.error_code == "import.cannot_save"
             result |= {"taken_over": False, "start": {"answers": answers, "error": error_to_json(failure)}}
     if not result["taken_over"]:
         print_message(f"{styled('–', 'yellow')} {printable(title)} stays with your client")
@@ -82,7 +81,7 @@ def _find_lost_changes(api: ApiClient, name: str, trial: Mapping[str, Any] | Non
 
     blocked = next((one for one in (trial or {}).get("obstacles", ()) if one["saves"]), None)
     if blocked is not None:
-        return Failed(f"{name} answers, but {blocked['message']}", code=CANNOT_SAVE, hint=blocked["hint"])
+        return Failed(f"{name} answers, but {blocked['message']}", code="import.cannot_save", hint=blocked["hint"])
     if any(_lets_it_act(one) for one in api.get(plugin_path(name))["capabilities"]):
         return None
     tools = [one["name"] for one in api.get(f"{plugin_path(name)}/tools")["tools"] if one["claim"] in CHANGING_CLAIMS]
@@ -91,7 +90,7 @@ def _find_lost_changes(api: ApiClient, name: str, trial: Mapping[str, Any] | Non
     named = ", ".join(tools[:_MAX_NAMED_TOOLS]) + (f" and {len(tools) - _MAX_NAMED_TOOLS} more" if tools[3:] else "")
     return Failed(
         f"{name} answers, but may write no file: {printable(named, 300)} would fail, or forget what they were given",
-        code=CANNOT_SAVE,
+        code="import.cannot_save",
         hint="in the settings, set the variable or argument for its data to config:/FILE, in its own folder; then: "
         f"{retype} --capability write:fs:config:/ --replace",
     )
