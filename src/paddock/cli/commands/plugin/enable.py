@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from paddock.cli import options
 from paddock.cli.command import command
-from paddock.cli.commands.plugin.tools import print_suspicious_text
+from paddock.cli.commands.plugin.tools import MAX_TOOL_NAMES, report_discovered_tools
 from paddock.cli.commands.plugin.trust import offer_read_marks, trust_reads_option
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import (
@@ -27,13 +27,12 @@ from paddock.core.action import Action
 from paddock.core.error_formats import exit_code
 from paddock.core.errors import Unavailable
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.core.printable import count_text, printable
+from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.cli.client.api_client import ApiClient
     from paddock.manifest.capability import Capability
 
-MAX_TOOL_NAMES = 12
 # How a plugin fails that may lack a grant.
 _UNMET_NEED_CODES = ("plugin.crashed", "initialize.timeout", "cage.program_elsewhere", "cage.throwaway_path")
 GRANT_MORE_HINT = "install a version that asks for it"
@@ -291,22 +290,6 @@ def _confirm_grants(
 
 def _tenant_suffix(tenant: str) -> str:
     return "" if tenant == DEFAULT_TENANT else f" for {tenant}"
-
-
-def report_discovered_tools(discovered: Mapping[str, Any], tenant: str, *, tried: Container[str] = ()) -> None:
-    """Print the tools of a server that was heard for the first time, and suspicious text in what it says.
-
-    Args:
-        discovered: The plugin as it is listed.
-        tenant: The tenant.
-        tried: Tools that a trial saw earlier.
-    """
-    show_command = f"paddock plugin tools {discovered['name']}{tenant_option(tenant)}"
-    tools = [tool for tool in discovered["callables"] if tool not in tried]
-    if tools:
-        names = ", ".join(map(printable, tools[:MAX_TOOL_NAMES])) + (", …" if len(tools) > MAX_TOOL_NAMES else "")
-        print_message(f"{count_text(len(tools), 'tool')} seen for the first time: {names} — {show_command}")
-    print_suspicious_text(discovered["hints"], show_command)
 
 
 @command("disable", examples=["paddock plugin disable memory-markdown"])

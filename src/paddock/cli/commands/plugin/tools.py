@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,11 +16,12 @@ from paddock.cli.commands.plugin.trust import print_untrusted_marks
 from paddock.cli.output.action_text import tenant_option
 from paddock.cli.output.report import print_json, print_message, print_result, styled, wrap_text
 from paddock.core.errors import NotFound
-from paddock.core.printable import printable
+from paddock.core.printable import count_text, printable
 from paddock.core.schema.traversal import as_object
 from paddock.plugins.tool_pinning.scan.findings import format_finding, sample_by_flag
 
 MAX_HINTS = 20
+MAX_TOOL_NAMES = 12
 MAX_TOOLS = 200
 MAX_DESCRIPTION_LINES = 12  # per tool, where all tools are listed
 MAX_ENUM_VALUES = 30
@@ -198,3 +199,19 @@ def _schema_lines(schema: Any) -> list[str]:
 
     lines = json.dumps(schema, indent=2, ensure_ascii=False).split("\n")
     return [printable(escape_invisible(line), MAX_LINE_CHARS) for line in lines]
+
+
+def report_discovered_tools(discovered: Mapping[str, Any], tenant: str, *, tried: Container[str] = ()) -> None:
+    """Print the tools of a server that was heard for the first time, and suspicious text in what it says.
+
+    Args:
+        discovered: The plugin as it is listed.
+        tenant: The tenant.
+        tried: Tools that a trial saw earlier.
+    """
+    show_command = f"paddock plugin tools {discovered['name']}{tenant_option(tenant)}"
+    tools = [tool for tool in discovered["callables"] if tool not in tried]
+    if tools:
+        names = ", ".join(map(printable, tools[:MAX_TOOL_NAMES])) + (", …" if len(tools) > MAX_TOOL_NAMES else "")
+        print_message(f"{count_text(len(tools), 'tool')} seen for the first time: {names} — {show_command}")
+    print_suspicious_text(discovered["hints"], show_command)

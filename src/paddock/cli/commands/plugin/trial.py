@@ -330,7 +330,7 @@ def _has_known_tools(client: ApiClient, name: str) -> bool:
 def _report_seen_tools(client: ApiClient, name: str, tenant: str) -> None:
     """Print what a trial saw, unless it was not kept."""
     from paddock.cli.client.api_client import plugin_path
-    from paddock.cli.commands.plugin.enable import report_discovered_tools
+    from paddock.cli.commands.plugin.tools import report_discovered_tools
 
     if _has_known_tools(client, name):
         report_discovered_tools(client.get(plugin_path(name)), tenant)
