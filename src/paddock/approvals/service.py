@@ -17,7 +17,7 @@ from paddock.core.call import Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Denied
 from paddock.core.ids import Tenant
-from paddock.principals.api_keys import key_labels
+from paddock.principals.display_names import read_names
 from paddock.store.database import Database, Transaction
 
 T = TypeVar("T")
@@ -123,9 +123,9 @@ class Approvals:
         """
         return await self._database.read(lambda tx: store.find_request(tx, tenant, approval_id))
 
-    async def key_labels(self, tenant: str) -> dict[str, str]:
-        """Return the labels of a tenant's API keys by principal; see `key_labels`."""
-        return await self._database.read(lambda tx: key_labels(tx, tenant))
+    async def names(self, tenant: str) -> dict[str, str]:
+        """Return what a tenant's people and API keys are called, by principal."""
+        return await self._database.read(lambda tx: read_names(tx, tenant))
 
     async def page(
         self,

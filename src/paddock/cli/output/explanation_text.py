@@ -51,7 +51,9 @@ def explanation_lines(explanation: CallExplanationJson | DenialExplanationJson) 
 def _call_lines(call: CallExplanationJson) -> list[str]:
     who = requester_text(call["who"], call["who_name"]) or _ERASED_NAME
     operator = call["operator"]
-    made_by = f" (made by the operator {printable(operator)})" if operator and call["who"] != f"local:{operator}" else ""
+    made_by = (
+        f" (made by the operator {printable(operator)})" if operator and call["who"] != f"local:{operator}" else ""
+    )
     if call["resolution"]:
         outcome = f"it was in doubt; {printable(call['resolution'], 400)}"
     else:

@@ -159,13 +159,18 @@ class ApprovalService:
             if len(page) < limit:
                 break
             before = page[-1].id
-        labels = await self._approvals.key_labels(tenant)
-        return self._summaries(found[:limit], to, labels, short_params=short_params)
+        names = await self._approvals.names(tenant)
+        return self._summaries(found[:limit], to, names, short_params=short_params)
 
     def _summaries(
-        self, approvals: Iterable[Approval], to: Principal | None, labels: Mapping[str, str], *, short_params: bool = False
+        self,
+        approvals: Iterable[Approval],
+        to: Principal | None,
+        names: Mapping[str, str],
+        *,
+        short_params: bool = False,
     ) -> list[ApprovalSummaryJson]:
-        summaries = [self._to_json_for(request, to, labels) for request in approvals]
+        summaries = [self._to_json_for(request, to, names) for request in approvals]
         return summaries if short_params else [_without_params(summary) for summary in summaries]
 
     async def pending(
@@ -185,10 +190,8 @@ class ApprovalService:
             if len(page) < DEFAULT_PAGE_SIZE:
                 break
             before = page[-1].id
-        labels = await self._approvals.key_labels(principal.tenant)
-        return self._summaries(answerable[:limit], principal, labels), self._summaries(
-            others[:limit], principal, labels
-        )
+        names = await self._approvals.names(principal.tenant)
+        return self._summaries(answerable[:limit], principal, names), self._summaries(others[:limit], principal, names)
 
     async def find(self, tenant: str, approval_id: str, *, to: Principal | None = None) -> ApprovalJson:
         """Return one request with its replacement and the standing approval that resulted from it.
@@ -202,7 +205,7 @@ class ApprovalService:
         standing = await self._approvals.find_standing_created_by(request)
         covered = [] if standing is None else await self._approvals.list_answered_by(tenant, standing)
         return {
-            **self._to_json_for(request, to, await self._approvals.key_labels(tenant)),
+            **self._to_json_for(request, to, await self._approvals.names(tenant)),
             "replaced_by": await self._approvals.find_replacement(request),
             "standing": standing,
             "also_approved": [{"id": approval.id, "call_id": approval.call} for approval in covered],
@@ -296,8 +299,8 @@ class ApprovalService:
             covered = await self._approvals.list_answered_by(approval.binding.subject.tenant, standing)
             await self._resumer.resume_approved(covered)
 
-    def _to_json_for(self, approval: Approval, to: Principal | None, labels: Mapping[str, str]) -> ApprovalSummaryJson:
-        record = approval_to_json(approval, self._resumer.unchanged_target(approval), labels)
+    def _to_json_for(self, approval: Approval, to: Principal | None, names: Mapping[str, str]) -> ApprovalSummaryJson:
+        record = approval_to_json(approval, self._resumer.unchanged_target(approval), names)
         if to is not None and OPERATOR not in to.roles:  # a rule may withhold its reason from the requester
             record["reason"] = record["preview"]["reason"] = approval.caller_reason
             if approval.public_reason:
@@ -306,17 +309,17 @@ class ApprovalService:
 
 
 def approval_to_json(
-    approval: Approval, target: CallTarget | None = None, labels: Mapping[str, str] | None = None
+    approval: Approval, target: CallTarget | None = None, names: Mapping[str, str] | None = None
 ) -> ApprovalSummaryJson:
     """Serialize a request, without its token, which only the requester has.
 
     Args:
         approval: The request.
         target: The callable, for its description of itself.
-        labels: The labels of API keys by principal.
+        names: What people and API keys are called, by principal.
     """
     binding = approval.binding
-    name = caller_text(binding.requester, approval.for_person, labels or {}) if binding.requester else ""
+    name = caller_text(binding.requester, approval.for_person, names or {}) if binding.requester else ""
     return {
         "id": approval.id,
         "kind": approval.kind,

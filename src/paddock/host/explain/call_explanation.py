@@ -90,7 +90,7 @@ class CallExplanation(Struct, frozen=True):
         changed: Whether other rules are in force now.
         now: The decision under today's rules; None if it cannot be determined.
         today_unknown: Why it cannot.
-        labels: The labels of API keys by principal.
+        names: What people and API keys are called, by principal.
     """
 
     timeline: CallTimeline
@@ -100,7 +100,7 @@ class CallExplanation(Struct, frozen=True):
     changed: bool
     now: Explanation | None
     today_unknown: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def same_today(self) -> bool:
@@ -125,7 +125,7 @@ class CallExplanation(Struct, frozen=True):
             "version": timeline.version,
             "effects": list(timeline.effects),
             "who": timeline.who,
-            "who_name": caller_text(timeline.who, timeline.owner, self.labels),
+            "who_name": caller_text(timeline.who, timeline.owner, self.names),
             "operator": timeline.operator,
             "at": timeline.at,
             "status": timeline.status,

@@ -45,7 +45,7 @@ from paddock.policy.explain import Explanation, deciding_rules, explain
 from paddock.policy.rules import Rule
 from paddock.policy.target import CallableTarget
 from paddock.policy.versions import load_version
-from paddock.principals.api_keys import key_labels
+from paddock.principals.display_names import read_names
 from paddock.store.database import Transaction
 
 DecisionExplanation: TypeAlias = CallExplanation | DenialExplanation
@@ -122,9 +122,9 @@ class Explainer(Struct, frozen=True):
         withhold = OPERATOR not in by.roles
         entries = self.store.database.read(lambda tx: _entries_by_id(tx, name, by.tenant))
         timelines = self.store.database.read(lambda tx: _build_timelines(tx, entries, by.tenant))
-        labels = self.store.database.read(lambda tx: key_labels(tx, by.tenant))
+        names = self.store.database.read(lambda tx: read_names(tx, by.tenant))
         explanations: list[DecisionExplanation] = [
-            replace(self._explain_call(timeline, withhold=withhold, tenant=by.tenant), labels=labels)
+            replace(self._explain_call(timeline, withhold=withhold, tenant=by.tenant), names=names)
             for timeline in timelines
             if not withhold or by.id in (timeline.who, timeline.owner)
         ]

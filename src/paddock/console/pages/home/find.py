@@ -103,14 +103,14 @@ class FindPages:
         def is_visible(call: CallHandle) -> bool:
             return is_operator(caller) or is_owner(context.principal, call.context.principal)
 
-        labels, calls = await self._host.identity.api_keys.labels(context.tenant), self._host.calls.registry
+        names, calls = await self._host.identity.people.names(context.tenant), self._host.calls.registry
         hits = (
             SearchHit(
                 f"{call['plugin']}.{call['callable']}",
                 " · ".join(
                     (
                         call_status_text(call["status"], call.get("error_code", "")),
-                        principal_name(calls.find(call["call_id"], context.tenant).context.principal.id, labels),
+                        principal_name(calls.find(call["call_id"], context.tenant).context.principal.id, names),
                     )
                 ),
                 f"/calls/{quote(call['call_id'], safe='')}",
