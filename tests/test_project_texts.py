@@ -32,6 +32,15 @@ MAY_NAME_COMMANDS = (
     "mcp_server/approval_text.py",
     "web/routing/openapi.py",
 )
+# Options in prose belong to the command line; these are of other programs.
+MAY_NAME_OPTIONS = {
+    "cage/probe.py": "docker run",
+    "host/doctor/system_checks.py": "pip install --upgrade",
+    "host/repairs/host_detectors.py": "systemd-run --user",
+    "plugins/environments/lock.py": "the lines of pip's lock files",
+}
+OPTION = re.compile(r"(?:^|[\s(`'\"])--[a-z][\w-]*")
+RUN_AGAIN = re.compile(r"\brun (?:the|this) command\b", re.IGNORECASE)
 # Calls whose arguments are texts for people, beside the constructors of errors.
 TEXT_CALLS = {
     "Problem",
@@ -77,8 +86,10 @@ QUOTED = re.compile(r"^( *)```.*?^\1```|`(?:[^`\n]|\n(?!\n))+`|\{%.*?%\}|\{\{.*?
 THE_UNIX_USER = re.compile(r"\b(user|as|is|by) nobody\b|\(nobody\)|nobody, o\+rx|as nobody, who")
 # What only Paddock can do: an error that says so carries the action.
 DONE_IN_PADDOCK = re.compile(
-    r"\b(enable|disable|unpin|repair|roll back|uninstall|remove) (it|them|the plugin|one of them)\b"
-    r"|\bstart (the|a) daemon\b|\bverify the ledger\b|\bset the secret\b|\b(create|make) an? (API|signing) key\b",
+    r"\b(enable|disable|unpin|repair|roll back|uninstall|remove) (it|them|the plugin|(one|each) of them|the \w+ one)\b"
+    r"|\bstart (the|a) daemon\b|\bverify the ledger\b|\bset the secret\b|\b(create|make) an? (API|signing) key\b"
+    r"|\b(install|grant) (it|them|each of them|the plugin)\b|\bgrant (you )?(this|these|the) scopes?\b"
+    r"|\baccept the loss\b",
     re.IGNORECASE,
 )
 
@@ -169,6 +180,19 @@ def test_no_room_but_the_command_line_holds_a_command_to_type() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if id(node) not in documented and command.search(node.value)
+    ] == []
+
+
+def test_no_room_but_the_command_line_speaks_of_its_options_or_of_running_a_command() -> None:
+    assert [
+        f"{file}:{node.lineno}: {node.value}"
+        for file, tree in trees().items()
+        if not file.startswith((*MAY_NAME_COMMANDS, *MAY_NAME_OPTIONS))
+        for documented in [documentation(tree)]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if id(node) not in documented
+        if RUN_AGAIN.search(node.value) or (" " in node.value and OPTION.search(node.value))
     ] == []
 
 

@@ -217,7 +217,7 @@ def test_a_plugin_is_given_the_secrets_that_files_hold_and_how_is_said_where_one
     said = paddock(*once, *given)
     tested = paddock("plugin", "test", folder, *given)
 
-    assert "start it again with --secret ours=@FILE --secret theirs=@FILE" in refused.out
+    assert f"paddock dev {folder} --secret ours=@FILE --secret theirs=@FILE" in refused.out
     assert '{"lengths": [7, 6]}' in said.out
     for value in ("hunter2", "canary"):
         assert value not in said.out + said.err + tested.out + tested.err

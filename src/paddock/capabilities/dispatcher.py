@@ -107,6 +107,7 @@ def _denied_error(request: CapabilityRequest, method: CapabilityMethod, decision
             f"{request.plugin} was not granted {method.needs}",
             code=code,
             hint=f"declare '{method.needs}' in its manifest, and grant it",
+            action=request.grant_action(str(method.needs)),
             details=details,
         )
     reason, confidential = _denial_reason(decision)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from paddock.capabilities.pipes.channel import PipeChannel
+from paddock.core.action import Action
 from paddock.core.call import CallContext
 from paddock.core.ids import CallId, PluginName, Tenant
-from paddock.manifest.capability import Capability
+from paddock.manifest.capability import Capability, InvalidCapability, covers, parse_capability
 from paddock.manifest.model import Manifest
 from paddock.net.http_client import HttpOrigin
 from paddock.policy.principal import PolicyPrincipal
@@ -70,3 +71,11 @@ class CapabilityRequest(Struct, frozen=True):
     atomic: bool = False
     sends_to: HttpOrigin | None = None
     sends_in: frozenset[str] = frozenset()
+
+    def grant_action(self, capability: str) -> Action:
+        """Return what gives the plugin a capability: a grant if its manifest declares it, else an upgrade."""
+        with suppress(InvalidCapability):
+            needed = parse_capability(capability)
+            if any(covers(declared, needed) for declared in self.manifest.capabilities):
+                return Action.of("plugin.enable", plugin=self.plugin, tenant=self.tenant, grants=(capability,))
+        return Action.of("plugin.upgrade", plugin=self.plugin)

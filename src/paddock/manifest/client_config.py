@@ -192,5 +192,5 @@ def _checked_toml(name: str, text: str, expected: Any) -> str:
     raise Conflict(
         f"{name} cannot be edited without changing something else in it",
         code="import.cannot_edit",
-        hint="edit it by hand: the lines to paste are those that an import without --replace prints",
+        hint="edit it by hand; an import that replaces nothing prints the lines to paste",
     )

@@ -26,7 +26,8 @@ from paddock.manifest.rules.recovery import recovery_text
 _MAX_TEXT_CHARS = 2000  # longer than any capability
 # MCP has no way to declare network access, so most servers need more than they request.
 _NETWORK_HINT = (
-    "A server that needs the network is given it when you bring it in, e.g. --capability 'net:api.example.com:443'"
+    "A server that needs the network is given it when you bring it in, with a capability such as"
+    " 'net:api.example.com:443'"
 )
 _LOW_RISK_EFFECTS = (Effect.READ_ONLY, Effect.PRODUCE_OUTCOME, Effect.TEMP_WRITE)
 _ROW_CHARS = 360  # characters of one line that every screen shows

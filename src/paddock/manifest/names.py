@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from paddock.core.action import Action
 from paddock.core.errors import OperatorError
 from paddock.core.ids import PluginName
 from paddock.core.printable import printable
@@ -22,8 +23,8 @@ _METHOD_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){1,3}")
 _MCP_TOOL_NAME = re.compile(r"[A-Za-z0-9_.\-/]{1,128}")
 
 
-def choose_plugin_name(chosen: str | None, proposed: str, *, source: str) -> PluginName:
-    """Return the name that a person chose, else the one that a source proposes.
+def choose_plugin_name(chosen: str | None, proposed: str, *, source: str, install: Action | None) -> PluginName:
+    """Return the name that a person chose, else the one that a source proposes; `install` chooses one.
 
     Raises:
         OperatorError: it is not valid.
@@ -35,7 +36,8 @@ def choose_plugin_name(chosen: str | None, proposed: str, *, source: str) -> Plu
         raise OperatorError(
             f"the plugin's name {printable(name)} {message}" if chosen else f"{source} gives no name: {message}",
             code="plugin.bad_name",
-            hint=hint if chosen else "choose one: --name NAME",
+            hint=hint if chosen else "choose one",
+            action=None if chosen else install,
         )
     return PluginName(name)
 

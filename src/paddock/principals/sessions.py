@@ -113,7 +113,8 @@ def session_subject(change: AuditedTransaction, principal_name: str) -> Principa
         raise OperatorError(
             f"{printable(principal_name, 80)!r} is not a person of {change.tenant} who can sign in",
             code="principal.unclear",
-            hint="name a person, or local:NAME, and their tenant with --tenant",
+            hint="name a person, or local:NAME, and their tenant",
+            action=Action.of("user.list", tenant=change.tenant),
         )
     return principal.id
 

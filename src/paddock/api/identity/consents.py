@@ -170,7 +170,7 @@ class ConsentRoutes:
             raise OperatorError(
                 f"{printable(named, 80)} cannot agree to anything: only people of the tenant {principal.tenant} can",
                 code="consent.not_a_person",
-                hint="name a person, as in --for user:ann",
+                hint="name a person, such as user:ann",
             )
         return (await self._host.identity.people.find(principal.tenant, subject.name)).id
 

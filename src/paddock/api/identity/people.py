@@ -379,7 +379,7 @@ class PeopleRoutes:
         issuer = named or self._host.settings.oidc.issuer
         if issuer is None:
             raise OperatorError(
-                "no identity provider is set", code="oidc.no_issuer", hint="name it with --issuer, or set oidc.issuer"
+                "no identity provider is set", code="oidc.no_issuer", hint="name the issuer, or set oidc.issuer"
             )
         return issuer
 

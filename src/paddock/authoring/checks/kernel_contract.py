@@ -25,7 +25,7 @@ _ENFORCED_BY_HOST = "the host keeps this promise for every plugin of this kind; 
 _NO_PAYLOAD = "its input schema gives no value to call it with"
 _NO_PAYLOAD_HINT = "put `examples` into the schema"
 _HAS_EFFECTS = "it has effects"
-_EFFECTS_HINT = "--effects calls it too"
+_EFFECTS_HINT = "allow effects to call it too"
 
 
 async def check_kind(subject: PluginUnderTest) -> list[CheckResult]:

@@ -183,7 +183,7 @@ async def check_calls(subject: PluginUnderTest) -> list[CheckResult]:
 async def _check_callable(subject: PluginUnderTest, target: CallableUnderTest) -> CheckResult:
     name = f"call {target.spec.name}"
     if not subject.is_callable(target):
-        return skipped(name, f"it has effects ({', '.join(target.effects)})", "--effects calls it too")
+        return skipped(name, f"it has effects ({', '.join(target.effects)})", "allow effects to call it too")
     examples = target.examples()
     if not examples:
         return skipped(name, "its input schema gives no value to call it with", "put `examples` into the schema")

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from paddock.capabilities.http.headers import Headers, wire_headers
 from paddock.capabilities.http.hop import FetchHop, FetchReply
+from paddock.core.action import Action
 from paddock.core.errors import Denied, Unreachable
 from paddock.net.dial import DialFailed, OutboundNetwork, dial
 from paddock.net.egress import NOT_GRANTED, Destination
@@ -32,6 +33,7 @@ class FetchExchange(Struct, frozen=True):
         outside: Resolves names and opens connections.
         tls: Provides the TLS context that decides which servers are trusted.
         lookups: Limits concurrent name lookups.
+        grant_action: The action that grants the plugin a capability.
         may_send: Called before each request, once its connection is open; raises if it may not be sent any more.
     """
 
@@ -39,6 +41,7 @@ class FetchExchange(Struct, frozen=True):
     outside: OutboundNetwork
     tls: Callable[[], ssl.SSLContext]
     lookups: anyio.Semaphore
+    grant_action: Callable[[str], Action]
     may_send: Callable[[], Awaitable[None]]
 
     def check(self, origin: HttpOrigin) -> None:
@@ -48,7 +51,7 @@ class FetchExchange(Struct, frozen=True):
             Denied: it may not.
         """
         if not self.granted.allows(origin.host, origin.port):
-            raise _denied_error(origin, NOT_GRANTED, "was not granted")
+            raise self._denied_error(origin, NOT_GRANTED, "was not granted")
 
     async def send(self, hop: FetchHop, headers: Headers, max_bytes: int) -> FetchReply:
         """Send a request and return the response.
@@ -66,7 +69,7 @@ class FetchExchange(Struct, frozen=True):
                 return FetchReply(response.status, response.headers, body)
         except DialFailed as error:
             if error.denied:
-                raise _denied_error(origin, error.code, "leads to an address that is not public") from None
+                raise self._denied_error(origin, error.code, "leads to an address that is not public") from None
             raise Unreachable(f"{origin} cannot be reached ({error.code})", code="http.unreachable") from None
         except ResponseTooLarge as error:
             raise Unreachable(
@@ -92,19 +95,19 @@ class FetchExchange(Struct, frozen=True):
             raise
         return connection
 
+    def _denied_error(self, origin: HttpOrigin, reason: str, problem: str) -> Denied:
+        capability = f"net:{f'[{origin.host}]' if ':' in origin.host else origin.host}:{origin.port}"
+        return Denied(
+            f"{origin} {problem}",
+            code="http.not_allowed",
+            action=self.grant_action(capability),
+            hint=f"declare '{capability}' in its manifest, and grant it"
+            if reason == NOT_GRANTED
+            else "only a grant of the address itself, 'net:ADDRESS:PORT', opens a way to it",
+            details={"capability": capability, "reason": reason},
+        )
+
 
 def _error_message(origin: HttpOrigin, error: HttpConnectionLost) -> str:
     message = str(error)
     return message if str(origin) in message else f"{origin}: {message}"
-
-
-def _denied_error(origin: HttpOrigin, reason: str, problem: str) -> Denied:
-    capability = f"net:{f'[{origin.host}]' if ':' in origin.host else origin.host}:{origin.port}"
-    return Denied(
-        f"{origin} {problem}",
-        code="http.not_allowed",
-        hint=f"declare '{capability}' in its manifest, and grant it"
-        if reason == NOT_GRANTED
-        else "only a grant of the address itself, 'net:ADDRESS:PORT', opens a way to it",
-        details={"capability": capability, "reason": reason},
-    )

@@ -121,7 +121,9 @@ class HttpService:
             )
         with self._concurrency_slot(request) as lookups:
             may_send = partial(self._fences.require, request)
-            exchange = FetchExchange(WebEgressPolicy(request.granted), self._outside, self._tls, lookups, may_send)
+            exchange = FetchExchange(
+                WebEgressPolicy(request.granted), self._outside, self._tls, lookups, request.grant_action, may_send
+            )
             exchange.check(fetch.first.address.origin)  # before its secrets are read
             values = {
                 name: await self._secret_value(

@@ -305,9 +305,7 @@ def _package_blobs(database: Path) -> set[str]:
 
 
 def _changed_error(what: str) -> Conflict:
-    return Conflict(
-        f"the home changed while it was copied: {what}", code="backup.changed", hint="run the command again"
-    )
+    return Conflict(f"the home changed while it was copied: {what}", code="backup.changed", hint="try again")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from paddock.config.directories import Directories, create_directories
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, HostError, NotFound, OperatorError, StoreUnavailable
 from paddock.core.printable import printable
 from paddock.host.backup.archive_format import (
@@ -79,7 +80,8 @@ def restore_backup(file: Path, directories: Directories, *, replace: bool) -> Re
             raise Conflict(
                 f"the home is not empty: {existing[0]}",
                 code="backup.home_not_empty",
-                hint="restore into another PADDOCK_HOME, or move what is there aside with --replace",
+                hint="restore into another PADDOCK_HOME, or move what is there aside",
+                action=Action.of("restore.replace", file=str(file)),
             )
         with _open_staging(directories) as staging:
             contents = _extract(file, directories, staging)

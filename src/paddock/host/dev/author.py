@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from paddock.core.action import Action
 from paddock.core.errors import Conflict
@@ -29,9 +29,9 @@ def author_hint(hint: str, action: Action | None) -> str:
     return hint
 
 
-def secret_option_hint(secrets: Iterable[str]) -> str:
-    """Return the options that give the plugin these secrets: its dev home has none set."""
-    return "start it again with " + " ".join(f"--secret {shlex.quote(name)}=@FILE" for name in secrets)
+def give_secrets_action(folder: Path, secrets: Iterable[str]) -> Action:
+    """Return the action that gives the plugin these secrets: its dev home has none set."""
+    return Action.of("dev", path=str(folder), secrets=tuple(f"{name}=@FILE" for name in secrets))
 
 
 AUTHOR_ID = PrincipalId("local:author")
@@ -57,7 +57,7 @@ def store_given_secrets(store: PluginStore, keys: WrappingKeys, secrets: Mapping
         raise Conflict(
             f"this home has secrets of its own with these names: {', '.join(taken)}",
             code="dev.secret_set",
-            hint="leave out --secret to use those, or run it without --home",
+            hint="give no values to use those, or use a temporary home",
         )
     for name, value in secrets.items():
         for owner in ("", AUTHOR_ID):

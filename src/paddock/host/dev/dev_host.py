@@ -26,7 +26,7 @@ from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
 from paddock.gate.gate import Gate
 from paddock.gate.invocation import CallRequest
-from paddock.host.dev.author import AUTHOR_ID, author_hint, secret_option_hint
+from paddock.host.dev.author import AUTHOR_ID, author_hint, give_secrets_action
 from paddock.host.dev.snapshot import SnapshotLaunchPreparer, SourceSnapshot, snapshot_folder
 from paddock.host.dev.supervisor_events import DevEventListener, DevSupervisorEvents
 from paddock.host.learn.trial_run import TrialRun, open_trial_run
@@ -116,7 +116,7 @@ class DevHost:
         if missing:
             raise NeedsConsent(
                 f"{manifest.name} also asks for {', '.join(map(str, missing))}",
-                hint="grant it, or take it out of the manifest",
+                hint="allow it in this session, or take it out of the manifest",
                 details={"capabilities": [str(capability) for capability in missing]},
             )
         allowed_domains = self._parts.preparer.settings.plugins.allowed_domains
@@ -192,10 +192,9 @@ class DevHost:
             return await gate.call(CallRequest(target, params, self._context(), on_event=on_event))
         except PaddockError as error:
             if error.error_code == "missing_secrets":
-                hint = secret_option_hint(error.details["missing"])
-            else:
-                hint = author_hint(error.hint, error.action)
-            raise error.with_remedy(hint=hint) from error
+                action = give_secrets_action(self.folder, error.details["missing"])
+                raise error.with_remedy(hint="give it the secrets when it starts", action=action) from error
+            raise error.with_remedy(hint=author_hint(error.hint, error.action)) from error
 
     def _context(self) -> CallContext:
         principal = Principal(AUTHOR_ID, roles=frozenset({OPERATOR}), kind="local")

@@ -40,7 +40,7 @@ from paddock.runtime.diagnosis import GrantAdvice
 
 MAX_PASSES = 4
 MAX_CHECKS = 8  # grants that are taken away again, one by one
-_ADVICE_BEFORE_INSTALL = GrantAdvice("install it with --capability")
+_ADVICE_BEFORE_INSTALL = GrantAdvice("install it with the capability")
 
 OnProgress: TypeAlias = Callable[[str], None]
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypedDict
 import anyio
 
 from paddock.config.local_file import read_entries
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, MistakeJson, Problem
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.host.identity.caller import local_principal
@@ -136,7 +137,7 @@ class PluginLifecycle:
             raise Conflict(
                 f"{row.plugin} was disabled while it was being enabled",
                 code="plugin.changed_meanwhile",
-                hint="run the command again",
+                action=Action.of("plugin.enable", plugin=row.plugin, tenant=tenant),
             )
         if start:
             status = await (self._reconciler.restart(key) if anew else self._reconciler.enable(key))

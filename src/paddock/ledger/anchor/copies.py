@@ -6,6 +6,7 @@ import base64
 from collections.abc import Sequence
 from pathlib import Path
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError, PaddockError
 from paddock.ledger.anchor.receipt import AnchorReceipt, document_digest, read_receipts
 from paddock.ledger.anchor.send import AnchorSender, verify_time_stamp
@@ -25,7 +26,10 @@ def read_anchor_copies(addresses: Sequence[AnchorAddress], sender: AnchorSender)
     """
     if not addresses:
         raise HostError(
-            "no anchor is configured", code="ledger.anchor", hint="set ledger.anchors, or name a file: --anchor FILE"
+            "no anchor is configured",
+            code="ledger.anchor",
+            hint="set ledger.anchors, or name a file of checkpoints",
+            action=Action.of("ledger.verify", anchor="FILE"),
         )
     return {address.name: _read_copy(address, sender) for address in addresses}
 

@@ -112,7 +112,7 @@ def _fetch_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:
         return [Problem("runtime.command", message, hint, "launcher", action=install)]
     if launch.registry == "npm" and files.exists(f"node_modules/{launch.name}/package.json"):
         return []  # bundled: nothing is fetched
-    options_hint = ", with --arg and --env for its options" if launch.arguments or manifest.system_config_schema else ""
+    options_hint = ", with its arguments and variables" if launch.arguments or manifest.system_config_schema else ""
     return [
         Problem(
             "runtime.command",

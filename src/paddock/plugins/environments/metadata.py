@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from paddock.core.action import Action
 from paddock.core.errors import OperatorError
 from paddock.core.ids import PluginName
 from paddock.core.printable import printable
@@ -91,16 +92,18 @@ def npm_metadata(view: Mapping[str, Any], name: str, version: str) -> PackageMet
     )
 
 
-def build_mcp_manifest(facts: PackageMetadata, programs: Iterable[str], choices: IndexOptions) -> Manifest:
-    """Build the manifest of the MCP server in a package.
+def build_mcp_manifest(
+    facts: PackageMetadata, programs: Iterable[str], choices: IndexOptions, *, source: str
+) -> Manifest:
+    """Build the manifest of the MCP server in a package, which a person named by the text `source`.
 
     Raises:
         OperatorError: the package has no program, or several and none was chosen; or its name is not valid for a
             plugin.
     """
-    program = _pick_program(facts, sorted(programs), choices.program)
+    program = _pick_program(facts, sorted(programs), choices.program, source)
     base = Manifest(
-        name=_plugin_name(facts, choices.name),
+        name=_plugin_name(facts, choices.name, source),
         version=semantic_version(facts.version),
         dialect=Dialect.MCP,
         description=facts.description or f"The MCP server in the package {facts.package}",
@@ -194,11 +197,12 @@ def semantic_version(text: str) -> str:
     return str(Version.parse(version))
 
 
-def _plugin_name(facts: PackageMetadata, chosen: str | None) -> PluginName:
-    return choose_plugin_name(chosen, slug(facts.package.rpartition("/")[2]), source=facts.package)
+def _plugin_name(facts: PackageMetadata, chosen: str | None, source: str) -> PluginName:
+    install = Action.of("plugin.install", source=source, name="NAME")
+    return choose_plugin_name(chosen, slug(facts.package.rpartition("/")[2]), source=facts.package, install=install)
 
 
-def _pick_program(facts: PackageMetadata, programs: list[str], wanted: str | None) -> str:
+def _pick_program(facts: PackageMetadata, programs: list[str], wanted: str | None, source: str) -> str:
     listed = printable(", ".join(programs), 300)
     if not programs:
         raise OperatorError(
@@ -219,7 +223,8 @@ def _pick_program(facts: PackageMetadata, programs: list[str], wanted: str | Non
         raise OperatorError(
             f"{facts.package} brings several programs",
             code="environment.several_programs",
-            hint=f"choose one: --program NAME, of {listed}",
+            hint=f"choose one of {listed}",
+            action=Action.of("plugin.install", source=source, program="NAME"),
         )
     return default_name if default_name in programs else programs[0]
 

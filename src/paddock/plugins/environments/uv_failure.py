@@ -104,7 +104,7 @@ class UvFailure(Struct, frozen=True):
                 return OperatorError(
                     f"what {self.name} needs contradicts itself: {self.message}",
                     code="environment.contradiction",
-                    hint="ask for another version of it, or leave out a --with",
+                    hint="ask for another version of it, or fewer packages beside it",
                     details=details,
                 )
             case UvFailureKind.HASH_MISMATCH:

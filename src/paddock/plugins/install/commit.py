@@ -131,7 +131,7 @@ def _require_environment(store: PluginStore, package: ResolvedPackage) -> None:
         raise Conflict(
             f"the environment of {package.manifest.name} was removed meanwhile",
             code="plugin.changed_meanwhile",
-            hint="run the command again",
+            hint="review it again as it is now",
         )
 
 
@@ -176,7 +176,7 @@ def save_values(store: PluginStore, package: ResolvedPackage, shown_fields: Coll
             raise NeedsConsent(
                 f"this would now also replace {', '.join(others)}, which changed after you were asked",
                 code="plugin.config_changed",
-                hint="run the command again and look at what it shows now",
+                hint="review what it replaces now",
             )
         store.database.write(prepare_sealing(store, package))
         for key in changed:
@@ -213,7 +213,8 @@ def _check_not_stale(tx: Transaction, package: ResolvedPackage, allow_downgrade:
         raise Conflict(
             f"{manifest.name} {manifest.version} is installed already, with other files",
             code="plugin.version_exists",
-            hint="give the new package its own version, or uninstall the old one first",
+            hint="give the new package its own version, or remove the old one first",
+            action=Action.of("plugin.remove", plugin=manifest.name),
         )
     if plugin is None:
         return
@@ -227,7 +228,7 @@ def _check_not_stale(tx: Transaction, package: ResolvedPackage, allow_downgrade:
         raise Conflict(
             f"{manifest.version} is older than the installed {plugin.default_version}",
             code="plugin.downgrade",
-            hint="roll back to an earlier installed version, or insist: --downgrade",
+            hint="roll back to an earlier installed version, or allow a downgrade",
             action=Action.of("plugin.rollback", plugin=plugin.name),
         )
 
@@ -240,7 +241,7 @@ def _check_unchanged(tx: Transaction, package: ResolvedPackage) -> PluginRow | N
         raise Conflict(
             f"{package.manifest.name} changed while you were deciding",
             code="plugin.changed_meanwhile",
-            hint="run the command again",
+            hint="review it again as it is now",
         )
     return plugin
 

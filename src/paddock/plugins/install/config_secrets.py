@@ -103,7 +103,7 @@ def prepare_sealing(store: PluginStore, package: ResolvedPackage) -> Callable[[T
                 raise Conflict(
                     "the key for secrets was replaced meanwhile",
                     code="plugin.changed_meanwhile",
-                    hint="run the command again",
+                    hint="try again",
                 )
 
     return seal

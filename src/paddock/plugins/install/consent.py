@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from paddock.core.action import Action
 from paddock.core.errors import Invalid, NeedsConsent
 from paddock.core.ids import Tenant
 from paddock.manifest.capability import Capability, missing_capabilities
@@ -148,13 +149,13 @@ def check_same_package(terms: ConsentTerms, consent: InstallConsent) -> None:
         raise NeedsConsent(
             f"the files of {terms.plugin} are not the ones that you were shown",
             code="plugin.package_changed",
-            hint="run the command again and look at what it shows now",
+            hint="review it again as it is now",
         )
     if consent.signature != terms.signature:
         raise NeedsConsent(
             f"the signature of {terms.plugin} was {consent.signature} when you were asked; now it is {terms.signature}",
             code="plugin.signature_changed",
-            hint="run the command again and look at what it shows now",
+            hint="review it again as it is now",
         )
 
 
@@ -166,18 +167,23 @@ def check_consent(terms: ConsentTerms, consent: InstallConsent) -> None:
     """
     check_same_package(terms, consent)
     if terms.trust_lost and not consent.trust_lost:
-        raise NeedsConsent(terms.trust_lost, code="trust_lost", hint="accept the loss of trust separately")
+        raise NeedsConsent(
+            terms.trust_lost,
+            code="trust_lost",
+            hint="accept the loss of trust separately",
+            action=Action.of("plugin.upgrade_untrusted", plugin=terms.plugin),
+        )
     if terms.trust_lost and consent.trust_lost != terms.trust_lost:
         raise NeedsConsent(
             f"you accepted another loss of trust than this: {terms.trust_lost}",
             code="plugin.trust_changed",
-            hint="run the command again and look at what it shows now",
+            hint="review it again as it is now",
         )
     missing = [str(capability) for capability in terms.capabilities if capability not in consent.capabilities]
     if missing:
         raise NeedsConsent(
             f"{terms.plugin} asks for {', '.join(missing)}, which you have not agreed to",
-            hint="grant each of them",
+            hint="agree to each of them",
             details={"capabilities": missing},
         )
     unaccepted = [danger for danger in terms.dangers if danger.capability not in consent.dangers]

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from paddock.core.action import Action
 from paddock.core.errors import Conflict, Problem
 from paddock.manifest.model import Manifest
 from paddock.manifest.native_writer import to_yaml
@@ -55,7 +56,7 @@ def open_index_package(
     ):
         resolution = cached.resolution or resolve_from_index(source, client)
         cached.resolution = resolution
-        base_manifest = build_mcp_manifest(resolution.facts, resolution.programs, choices)
+        base_manifest = build_mcp_manifest(resolution.facts, resolution.programs, choices, source=source.text)
         if choices.name is None:
             store.database.read(lambda tx: check_name_owner(tx, base_manifest, source))
         manifest = store.database.read(lambda tx: _with_free_version(tx, base_manifest, resolution.lock))
@@ -82,7 +83,8 @@ def check_name_owner(tx: Transaction, manifest: Manifest, source: PackageSource)
         raise Conflict(
             f"there is a plugin {manifest.name} already, from {installed_source.describe()}",
             code="plugin.name_taken",
-            hint="choose another name for this one: --name NAME",
+            hint="choose another name for this one",
+            action=Action.of("plugin.install", source=source.text, name="NAME"),
         )
 
 

@@ -324,7 +324,7 @@ def _grant_read_hint(ungranted: UngrantedPath, source: PackageSource) -> str:
     if ungranted.credentials:
         return f"leave it closed: this place holds {ungranted.credentials}"
     if takes_capability_option(source):
-        return f"let it read there: --capability {shlex.quote(str(capability))}   (write:fs: where it also writes)"
+        return f"if it is to read there, give it the capability '{capability}', with write:fs: where it also writes"
     return f"if it is to read there, its manifest has to ask for it: capabilities: ['{capability}']"
 
 
@@ -334,7 +334,7 @@ def _grant_write_hint(ungranted: UngrantedPath, source: PackageSource) -> str:
         folder = printable(capability.path)
         return f"name a file in its own folder, as config:/NAME: {folder} holds {ungranted.credentials}"
     if takes_capability_option(source):
-        return f"let it write there: --capability {shlex.quote(str(capability))}"
+        return f"if it is to write there, give it the capability '{capability}'"
     return f"if it is to write there, its manifest has to ask for it: capabilities: ['{capability}']"
 
 

@@ -51,7 +51,8 @@ def parse_index_options(
     """
     if source.kind is SourceKind.SERVER_FILE and program:
         raise OperatorError(
-            "--program is for packages of a registry: a server file is the program", code="source.not_a_registry"
+            "only a package of a registry has a choice of programs: a server file is the program",
+            code="source.not_a_registry",
         )
     if source.kind.registry or source.kind is SourceKind.SERVER_FILE:
         assignments = [text.partition("=") for text in variables]
@@ -66,7 +67,7 @@ def parse_index_options(
     if name or program or arguments or capabilities or variables:
         hint, action = how_to_grant_more(source, plugin)
         raise OperatorError(
-            "--name, --program, --arg, --env and --capability are for servers without a manifest",
+            "a name, program, arguments, variables and capabilities are chosen for servers without a manifest only",
             code="source.not_a_registry",
             hint=hint,
             action=action,
@@ -82,7 +83,10 @@ def how_to_grant_more(source: PackageSource, plugin: str) -> tuple[str, Action |
             "plugin.import", file=source.location, only=only, capability="CAPABILITY"
         )
     if source.without_manifest:
-        return "for a server without a manifest, use --capability in place of --grant", None
+        hint = "a server without a manifest requests nothing to grant: give it the capability itself"
+        if plugin:
+            return hint, Action.of("plugin.upgrade", plugin=plugin, capabilities=("CAPABILITY",))
+        return hint, Action.of("plugin.install", source=source.text, capability="CAPABILITY") if source.text else None
     if plugin:
         return "declare it in a new version of the package's own manifest", Action.of("plugin.upgrade", plugin=plugin)
     return "declare it in the package's own manifest", None
@@ -163,9 +167,9 @@ def _check_public_value(variable: str, value: str) -> str:
     """Return the value, which anyone who sees the plugin may see; raise if it may be a secret."""
     if is_secret_name(variable):
         raise OperatorError(
-            f"{printable(variable, 80)} may be a secret: values of --env are shown with the plugin",
+            f"{printable(variable, 80)} may be a secret: values of variables are shown with the plugin",
             code="environment.secret_variable",
-            hint=f"write --env {variable} without a value, then configure the installed plugin",
+            hint="name the variable without a value, then configure the installed plugin",
             action=Action.of("plugin.configure", field=variable),
         )
     return value

@@ -334,11 +334,13 @@ def check_name_available(tx: Transaction, manifest: Manifest) -> None:
                 raise Conflict(
                     f"{manifest.title!r} has the same id as the installed {existing.title!r}",
                     code="plugin.name_taken",
-                    hint="ask its author for another name, or uninstall the other one first",
+                    hint="ask its author for another name, or remove the other one first",
+                    action=Action.of("plugin.remove", plugin=existing.name),
                 )
         elif name_skeleton(existing.name) == name_skeleton(name):
             raise Conflict(
                 f"{name!r} could be taken for {existing.name!r}, which is installed",
                 code="plugin.name_confusable",
-                hint="uninstall the other one first, or ask the author for another name",
+                hint="ask its author for another name, or remove the other one first",
+                action=Action.of("plugin.remove", plugin=existing.name),
             )

@@ -19,6 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError, Invalid, NotFound, OperatorError, PluginError, Problem
 from paddock.core.ids import Digest, PluginName
 from paddock.core.printable import printable
@@ -182,7 +183,7 @@ def _lock_packages(
     if file.python is None:
         if source.constraints:
             raise OperatorError(
-                f"--with is for Python packages, and {printable(file.name)} is no Python file",
+                f"Python packages are for Python files, and {printable(file.name)} is none",
                 code="source.unknown",
                 hint="leave it out",
             )
@@ -231,9 +232,10 @@ def _check_imports(file: ServerFile, path: Path, environment: Environment | None
             hint = "only this one file is installed: put both into a folder with a manifest"
             problems.append(Problem(file.name, f"imports {module}, a module beside it", hint, "module_beside", line))
         else:
-            hint = "name its package: --with PACKAGE, or in a '# /// script' block at the top of the file"
+            hint = "name its package beside the file, or in a '# /// script' block at the top of the file"
             message = f"imports {module}, which no package provides"
-            problems.append(Problem(file.name, message, hint, "no_package", line))
+            install = Action.of("plugin.install", source=str(path), package="PACKAGE") if path.is_absolute() else None
+            problems.append(Problem(file.name, message, hint, "no_package", line, install))
     if problems:
         message = f"{printable(file.name)} imports modules that it would not have"
         raise Invalid(message, problems[:50], code="server.missing_package")
@@ -244,7 +246,12 @@ def _provides(folder: Path, module: str) -> bool:
 
 
 def _plugin_name(file: ServerFile, path: Path, chosen: str | None) -> PluginName:
-    return choose_plugin_name(chosen, file.plugin_name(path.parent.name), source=printable(file.name))
+    return choose_plugin_name(
+        chosen,
+        file.plugin_name(path.parent.name),
+        source=printable(file.name),
+        install=Action.of("plugin.install", source=str(path), name="NAME") if path.is_absolute() else None,
+    )
 
 
 @contextmanager
@@ -294,7 +301,7 @@ def _check_is_server(draft: ServerDraft, trial: ServerTrial) -> None:
         _missing_module_hint(draft.file, failure.message),
         *(one.hint for one in trial.obstacles),
         failure.hint,
-        *(f"{one.reason}; if you want that: --capability {one.capability}" for one in trial.proposals),
+        *(f"{one.reason}; if you want that, give it the capability {one.capability}" for one in trial.proposals),
         _run_hint(draft.file),
     ]
     raise PluginError(
@@ -313,7 +320,7 @@ def _missing_module_hint(file: ServerFile, message: str) -> str:
             "only this one file is installed: bundle its packages into it, or put it into a folder with a manifest and "
             "its node_modules"
         )
-    return "name its package: --with PACKAGE, or in a '# /// script' block at the top of the file"
+    return "name its package beside the file, or in a '# /// script' block at the top of the file"
 
 
 def _run_hint(file: ServerFile) -> str:

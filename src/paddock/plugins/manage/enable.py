@@ -181,7 +181,7 @@ def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = (
             raise Conflict(
                 f"{row.plugin} changed while it was being checked",
                 code="plugin.changed_meanwhile",
-                hint="run the command again",
+                hint="review it again as it is now",
             )
         granted = state.grant.capabilities if state.grant else ()
         newly_granted = tuple(str(one) for one in state.missing_capabilities())

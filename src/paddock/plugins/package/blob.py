@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError, Invalid, Modified
 from paddock.core.printable import printable
 from paddock.plugins.package.extract import PackageEntry, extract_entries
@@ -196,5 +197,8 @@ def _content_reader(blob: BinaryIO, size: int) -> Callable[[], Iterator[bytes]]:
 
 def _corrupt_blob_error(reason: str) -> HostError:
     return HostError(
-        f"the stored package is damaged: {reason}", code="package.corrupt", hint="install the plugin again"
+        f"the stored package is damaged: {reason}",
+        code="package.corrupt",
+        hint="install the plugin again, from where it came",
+        action=Action.of("plugin.install"),
     )

@@ -88,6 +88,18 @@ class PackageSource(Struct, frozen=True):
         """Whether Paddock writes the manifest of what comes from there, and a person chooses the capabilities."""
         return self.kind.registry or self.kind is SourceKind.CONFIGURATION or self.server_file
 
+    @property
+    def text(self) -> str:
+        """What `parse_source` reads as this source, without its constraints; empty for an upload."""
+        if self.kind is SourceKind.UPLOAD:
+            return ""
+        if self.kind is SourceKind.GIT:
+            return f"git+{self.location}" + (f"#{self.ref}" if self.ref else "")
+        if not self.kind.registry:
+            return self.location
+        separator = "@" if self.kind is SourceKind.NPM and self.ref else ""
+        return f"{self.kind}:{self.location}{separator}{self.ref or ''}"
+
     def describe(self) -> str:
         """Describe the source for the consent screen."""
         if self.kind is SourceKind.GIT:
@@ -164,7 +176,7 @@ def parse_source(
     if not constraints:
         return source
     if source.kind is not SourceKind.SERVER_FILE:
-        raise _bad_source_error(f"--with is for Python packages, and {printable(text)} is none", "leave it out")
+        raise _bad_source_error(f"constraints are for Python packages, and {printable(text)} is none", "leave it out")
     return replace(source, constraints=tuple(check_constraint(one) for one in constraints))
 
 
@@ -214,7 +226,7 @@ def _registry_source(text: str, ref: str | None, constraints: Sequence[str]) -> 
     kind, _, rest = text.partition(":")
     if kind == "npm":
         if constraints:
-            raise _bad_source_error("--with is for Python packages", "leave it out")
+            raise _bad_source_error("constraints are for Python packages", "leave it out")
         name, version = parse_npm_requirement(rest, ref)
         return PackageSource(SourceKind.NPM, name, version)
     name, version = parse_pypi_requirement(rest, ref)

@@ -189,7 +189,7 @@ def roll_back(
             raise Conflict(
                 f"{current.plugin} changed while you were deciding",
                 code="plugin.changed_meanwhile",
-                hint="run the command again",
+                hint="review it again as it is now",
             )
         grant = find_grant(tx, store.tenant, plugin.name)
         granted = granted_capabilities(grant)

@@ -113,8 +113,7 @@ def _cannot_listen_error(address: str, error: OSError) -> PaddockError:
     return Conflict(
         f"another program listens on {address}",
         code="http.port_taken",
-        hint="stop it, or choose another port with --port or http.address, or the Unix socket alone with"
-        " PADDOCK_HTTP_ADDRESS=off",
+        hint="stop it, or set http.address to another port, or to off for the Unix socket alone",
         details={"address": address},
     )
 
