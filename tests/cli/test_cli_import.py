@@ -351,7 +351,7 @@ def test_the_command_and_the_names_of_copied_keys_are_told(paddock: Paddock, sou
 def test_a_server_is_given_the_network_by_the_person_who_imports_it(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
     told = paddock.quickly("import", file, "--only", "GitHub", "--yes")
-    assert "--capability 'net:api.example.com:443'" in told.err
+    assert "with a capability such as 'net:api.example.com:443'" in told.err
 
     wider = ["import", file, "--only", "GitHub", "--capability", "net:api.github.com:443"]
     said = paddock.quickly(*wider, "--yes", "--json")
@@ -432,7 +432,7 @@ def test_a_place_that_a_server_is_told_of_and_not_granted_is_named_with_the_opti
     assert "--capability write:fs:/root" not in told.err
     assert "name a file in its own folder, as config:/NAME: /root holds" in told.err
     assert f"--capability read:fs:{script}" in told.err
-    assert f"--capability read:fs:{source} " in told.err
+    assert f"--capability read:fs:{source}\n" in told.err
     assert "--capability read:fs:/root/.ssh" not in told.err
     assert "--capability read:fs:/usr" not in told.err
     assert "/not/there is named" not in told.err

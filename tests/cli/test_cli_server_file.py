@@ -197,7 +197,7 @@ def test_no_changes_nothing(paddock: Paddock, source: Path) -> None:
 
 MALFORMED = {
     "no Python": ("def x(:\n", "server.unreadable", "correct it"),
-    "no package": ("import requests\nimport yaml\n", "server.missing_package", "--with PACKAGE"),
+    "no package": ("import requests\nimport yaml\n", "server.missing_package", "'package': 'PACKAGE'"),
     "a module beside it": ("import helper\n", "server.missing_package", "put both into a folder"),
     "our own protocol": ("from paddock_sdk import Plugin\n", "server.missing_package", "has a manifest"),
     "addresses": (
@@ -210,7 +210,7 @@ MALFORMED = {
 NO_SERVER = {
     "not a server": ("print('hello')", "server.no_answer", "a server answers JSON-RPC on its standard output"),
     "no tools": (plain_python(tools="[]"), "server.no_tools", "declare a tool"),
-    "a computed import": ("__import__('flask')", "server.no_answer", "--with PACKAGE"),
+    "a computed import": ("__import__('flask')", "server.no_answer", "'package': 'PACKAGE'"),
 }
 
 

@@ -83,7 +83,7 @@ def test_a_folder_that_the_server_is_told_of_and_not_granted_is_told_with_the_op
     paddock: Paddock, index: PythonIndex, tmp_path: Path
 ) -> None:
     asked = paddock.quickly("plugin", "install", SERVER, "--arg", tmp_path, code=4)
-    assert f"--capability read:fs:{tmp_path} " in asked.err
+    assert f"{SERVER} --capability read:fs:{tmp_path}\n" in asked.err
     asked = paddock.quickly(
         "plugin", "install", SERVER, "--arg", tmp_path, "--capability", f"write:fs:{tmp_path}", code=4
     )

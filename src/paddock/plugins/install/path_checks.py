@@ -256,7 +256,8 @@ class UngrantedPath(Struct, frozen=True):
                 f"{printable(self.path)} is named and its folder is not granted: in its cage the plugin cannot make it"
             )
             hint = _grant_write_hint(self, source)
-        return Problem(self.where, message, hint, "place_not_granted")
+        action = None if self.credentials else source.grant_action(str(self.capability))
+        return Problem(self.where, message, hint, "place_not_granted", action=action)
 
 
 def ungranted_paths(manifest: Manifest, values: Mapping[str, Any]) -> tuple[UngrantedPath, ...]:
@@ -324,7 +325,7 @@ def _grant_read_hint(ungranted: UngrantedPath, source: PackageSource) -> str:
     if ungranted.credentials:
         return f"leave it closed: this place holds {ungranted.credentials}"
     if takes_capability_option(source):
-        return f"if it is to read there, give it the capability '{capability}', with write:fs: where it also writes"
+        return f"if it is to read there, give it the capability {capability} (write:fs: where it also writes)"
     return f"if it is to read there, its manifest has to ask for it: capabilities: ['{capability}']"
 
 
@@ -334,7 +335,7 @@ def _grant_write_hint(ungranted: UngrantedPath, source: PackageSource) -> str:
         folder = printable(capability.path)
         return f"name a file in its own folder, as config:/NAME: {folder} holds {ungranted.credentials}"
     if takes_capability_option(source):
-        return f"if it is to write there, give it the capability '{capability}'"
+        return f"if it is to write there, give it the capability {capability}"
     return f"if it is to write there, its manifest has to ask for it: capabilities: ['{capability}']"
 
 

@@ -78,15 +78,12 @@ def parse_index_options(
 def how_to_grant_more(source: PackageSource, plugin: str) -> tuple[str, Action | None]:
     """Return a hint and an action to grant a plugin more than it requests; `plugin` is empty if it is not installed."""
     if source.kind is SourceKind.CONFIGURATION:
-        only = plugin or "NAME"
-        return "import it with that capability", Action.of(
-            "plugin.import", file=source.location, only=only, capability="CAPABILITY"
-        )
+        return "import it with that capability", source.grant_action("CAPABILITY", server=plugin or "NAME")
     if source.without_manifest:
         hint = "a server without a manifest requests nothing to grant: give it the capability itself"
         if plugin:
             return hint, Action.of("plugin.upgrade", plugin=plugin, capabilities=("CAPABILITY",))
-        return hint, Action.of("plugin.install", source=source.text, capability="CAPABILITY") if source.text else None
+        return hint, source.grant_action("CAPABILITY")
     if plugin:
         return "declare it in a new version of the package's own manifest", Action.of("plugin.upgrade", plugin=plugin)
     return "declare it in the package's own manifest", None

@@ -105,9 +105,9 @@ def open_server_draft(
         lock = _lock_packages(store, file, source, progress)
         built = stack.enter_context(build_missing_environment(store, lock, progress))
         environment = _environment(store, lock, built)
-        _check_imports(file, path, environment)
+        _check_imports(file, path, environment, source)
         base = Manifest(
-            name=_plugin_name(file, path, choices.name),
+            name=_plugin_name(file, path, choices.name, source),
             version=FIRST_VERSION,
             dialect=Dialect.MCP,
             description=file.summary,
@@ -213,7 +213,7 @@ def _environment(store: PluginStore, lock: Lock | None, built: BuiltEnvironment 
     return environment
 
 
-def _check_imports(file: ServerFile, path: Path, environment: Environment | None) -> None:
+def _check_imports(file: ServerFile, path: Path, environment: Environment | None, source: PackageSource) -> None:
     """Check that every module which a Python file imports is provided by its packages.
 
     Raises:
@@ -234,7 +234,7 @@ def _check_imports(file: ServerFile, path: Path, environment: Environment | None
         else:
             hint = "name its package beside the file, or in a '# /// script' block at the top of the file"
             message = f"imports {module}, which no package provides"
-            install = Action.of("plugin.install", source=str(path), package="PACKAGE") if path.is_absolute() else None
+            install = _with_package_action(source)
             problems.append(Problem(file.name, message, hint, "no_package", line, install))
     if problems:
         message = f"{printable(file.name)} imports modules that it would not have"
@@ -245,12 +245,12 @@ def _provides(folder: Path, module: str) -> bool:
     return (folder / module).is_dir() or (folder / f"{module}.py").is_file() or any(folder.glob(f"{module}.*so"))
 
 
-def _plugin_name(file: ServerFile, path: Path, chosen: str | None) -> PluginName:
+def _plugin_name(file: ServerFile, path: Path, chosen: str | None, source: PackageSource) -> PluginName:
     return choose_plugin_name(
         chosen,
         file.plugin_name(path.parent.name),
         source=printable(file.name),
-        install=Action.of("plugin.install", source=str(path), name="NAME") if path.is_absolute() else None,
+        install=Action.of("plugin.install", source=source.text, name="NAME") if source.text else None,
     )
 
 
@@ -297,17 +297,26 @@ def _check_is_server(draft: ServerDraft, trial: ServerTrial) -> None:
     if trial.chosen:
         return
     failure = trial.failure or PluginError("it did not answer")
-    hints = [
-        _missing_module_hint(draft.file, failure.message),
-        *(one.hint for one in trial.obstacles),
-        failure.hint,
-        *(f"{one.reason}; if you want that, give it the capability {one.capability}" for one in trial.proposals),
-        _run_hint(draft.file),
+    package = _with_package_action(draft.source)
+    remedies: list[tuple[str, Action | None]] = [
+        (
+            _missing_module_hint(draft.file, failure.message),
+            package if draft.file.python else None,
+        ),
+        *((one.hint, None) for one in trial.obstacles),
+        (failure.hint, failure.action),
+        *(
+            (f"{one.reason}; if you want that, give it the capability", draft.source.grant_action(str(one.capability)))
+            for one in trial.proposals
+        ),
+        (_run_hint(draft.file), None),
     ]
+    hint, action = next(remedy for remedy in remedies if remedy[0])
     raise PluginError(
         f"{name} does not answer as an MCP server: {failure.message}",
         code="server.no_answer",
-        hint=next(hint for hint in hints if hint),
+        hint=hint,
+        action=action,
     )
 
 
@@ -321,6 +330,10 @@ def _missing_module_hint(file: ServerFile, message: str) -> str:
             "its node_modules"
         )
     return "name its package beside the file, or in a '# /// script' block at the top of the file"
+
+
+def _with_package_action(source: PackageSource) -> Action | None:
+    return Action.of("plugin.install", source=source.text, package="PACKAGE") if source.text else None
 
 
 def _run_hint(file: ServerFile) -> str:

@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
+from paddock.core.action import Action
 from paddock.core.errors import HostError, NotFound, OperatorError
 from paddock.core.printable import printable
 from paddock.manifest.registry_package import parse_npm_package, parse_python_requirement
@@ -99,6 +100,17 @@ class PackageSource(Struct, frozen=True):
             return self.location
         separator = "@" if self.kind is SourceKind.NPM and self.ref else ""
         return f"{self.kind}:{self.location}{separator}{self.ref or ''}"
+
+    def grant_action(self, capability: str, *, server: str = "NAME") -> Action | None:
+        """Return the action that gives the server from this source a capability; None if its manifest declares them.
+
+        `server` is its name in another program's settings.
+        """
+        if self.kind is SourceKind.CONFIGURATION:
+            return Action.of("plugin.import", file=self.location, only=server, capability=capability)
+        if not self.without_manifest or not self.text:
+            return None
+        return Action.of("plugin.install", source=self.text, capability=capability)
 
     def describe(self) -> str:
         """Describe the source for the consent screen."""
