@@ -205,6 +205,8 @@ ELSEWHERE = {
     """paddock call slow-count.count -p '{"to": 3}' --detach""": "needs a daemon; see below",
     """paddock call slow-count.count -p '{"to": 3}' --as acme/user:bob""": "a tenant; tests/cli/test_cli_tenants.py",
     "paddock plugin enable notes --tenant acme --yes": "a tenant; tests/cli/test_cli_tenants.py",
+    "paddock plugin grant notes": "what it requests; tests/cli/test_cli_grant.py",
+    "paddock plugin grant notes 'net:*' --tenant acme --yes": "a tenant; tests/cli/test_cli_grant.py",
     "paddock artifact show artifact://sha256/0a1b…": "needs one; tests/cli/test_cli_artifact.py",
     "paddock artifact get artifact://sha256/0a1b… --output report.pdf": "needs one; tests/cli/test_cli_artifact.py",
     "paddock call list --json": "needs a daemon; see below",

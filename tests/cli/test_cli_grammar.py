@@ -44,6 +44,7 @@ VERBS = {
         "export",
         "follow",
         "get",
+        "grant",
         "install",
         "new",
         "pack",
@@ -63,6 +64,27 @@ WITHOUT_A_NOUN = {
     *("backup", "call", "demo", "dev", "doctor", "explain", "import", "login", "mcp", "restore", "serve"),
 }
 KEPT = {"apikey", "consent", "group", "key", "tenant", "user", "webhook"}
+# The commands that others rely on. A noun has what stands behind it; without any it is a command by itself.
+NAMED_COMMANDS = {
+    **dict.fromkeys(("demo", "serve", "doctor", "mcp", "login", "backup", "restore", "dev", "import", "explain"), ""),
+    "plugin": "check install try list show enable disable upgrade rollback pin grant knob configure logs tools"
+    " resources prompts alias sign test new sync pack accept repair remove info uninstall",
+    "call": "list show follow answer cancel",
+    "call unresolved": "list show resolve",
+    "artifact": "show get",
+    "approval": "list show approve deny",
+    "approval standing": "list remove",
+    "ledger": "tail show verify export erase",
+    "secret": "set rotate list show remove",
+    "key": "add list show remove trust",
+    **dict.fromkeys(("tenant", "user", "group", "apikey", "consent", "webhook"), "add list show remove"),
+    "policy": "check test show try",
+    "config": "show",
+}
+# Of rooms to come: no other command may take these words.
+RESERVED_COMMANDS = {
+    *("account", "chat", "feed", "kb", "node", "persona", "plan", "profile", "project", "run", "session", "submit"),
+}
 PRIVATE_LANGUAGE = re.compile(
     r"\b(anybody|everybody|nobody|somebody|whoever|whom|told|the record|big bytes|say yes|says? no|what it says)\b",
     re.IGNORECASE,
@@ -100,6 +122,17 @@ def test_groups_are_singular_nouns_and_their_commands_verbs() -> None:
         allowed = FOR_WHAT_IS_KEPT | VERBS if nouns else WITHOUT_A_NOUN
         allowed |= PARTS_OF_A_PLUGIN if nouns == ["plugin"] else set()
         assert verb in allowed, (nouns, verb)
+
+
+def test_every_command_that_others_rely_on_exists_and_reserved_words_are_free() -> None:
+    for group, verbs in NAMED_COMMANDS.items():
+        words = tuple(group.split())
+        found = GROUPS.get(words) or LEAVES.get(words)
+        assert found is not None, group
+        for verb in verbs.split():
+            assert isinstance(found, click.Group), group
+            assert found.get_command(click.Context(found), verb) is not None, (group, verb)
+    assert RESERVED_COMMANDS.isdisjoint(COMMANDS)
 
 
 def test_what_is_kept_is_added_listed_shown_and_removed() -> None:

@@ -52,7 +52,7 @@ def test_a_group_that_is_in_the_way_is_found_with_the_command_that_leaves_it() -
 
     found = explain(strict, build_call_request(gus, thing())).ways
 
-    leave = Action.of("group.leave", user="gus", group="night")
+    leave = Action.of("group.member.remove", user="gus", group="night")
     assert found == (Remedy("user:gus were not in the group night", "allowed", leave),)
     elsewhere = explain(strict, build_call_request(replace(gus, tenant="acme"), thing()))
     assert decision_lines(elsewhere.to_value())[-1] == "      → paddock group member remove night gus --tenant acme"

@@ -77,5 +77,5 @@ class CapabilityRequest(Struct, frozen=True):
         with suppress(InvalidCapability):
             needed = parse_capability(capability)
             if any(covers(declared, needed) for declared in self.manifest.capabilities):
-                return Action.of("plugin.enable", plugin=self.plugin, tenant=self.tenant, grants=(capability,))
+                return Action.of("plugin.grant", plugin=self.plugin, tenant=self.tenant, capabilities=(capability,))
         return Action.of("plugin.upgrade", plugin=self.plugin)

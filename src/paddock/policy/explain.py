@@ -218,7 +218,7 @@ def _principal_variations(request: PolicyRequest) -> Iterator[_Variation]:
         text = f"{who} did not have the role {printable(role)}"
         yield _Variation(text, with_principal(roles=principal.roles - {role}), action)
     for group in sorted(principal.groups):
-        action = _person_action(principal, "group.leave", group=group)
+        action = _person_action(principal, "group.member.remove", group=group)
         text = f"{who} were not in the group {printable(group)}"
         yield _Variation(text, with_principal(groups=principal.groups - {group}), action)
 

@@ -205,7 +205,7 @@ def find_token_principal(
             "no active account is linked to this token",
             code="auth.refused",
             hint="sign in once, or ask an operator of this host to link your identity",
-            action=Action.of("user.identity.set"),
+            action=Action.of("user.identity.add"),
         )
     return token_principal(person, roles, scopes)
 

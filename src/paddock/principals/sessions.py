@@ -178,7 +178,7 @@ def unknown_session_error(session_id: str) -> NotFound:
     return NotFound(
         f"there is no session {printable(session_id, 64)!r}",
         code="session.not_found",
-        action=Action.of("user.sessions"),
+        action=Action.of("user.session.list"),
     )
 
 

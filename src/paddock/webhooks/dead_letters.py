@@ -106,7 +106,7 @@ def request_retry(tx: Transaction, tenant: str, webhook: str, event_id: str | No
         raise NotFound(
             "the webhook has no such undelivered event",
             code="webhook.not_dead",
-            action=Action.of("webhook.dead", webhook=webhook, tenant=tenant),
+            action=Action.of("webhook.dead_letter.list", webhook=webhook, tenant=tenant),
         )
     return updated
 

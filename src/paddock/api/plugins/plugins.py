@@ -77,6 +77,14 @@ class EnableBody(TypedDict):
     ]
 
 
+class GrantBody(TypedDict):
+    grant: Annotated[
+        list[str],
+        MemberConstraint(max_items=MAX_GRANTS),
+        "Capabilities that a person has just granted, as the plugin requests them.",
+    ]
+
+
 class EnabledResponseJson(EnabledPluginJson):
     """A plugin that was enabled."""
 
@@ -135,6 +143,18 @@ class PluginRoutes:
                 "Show what a tenant grants to a plugin",
                 "The capabilities that the plugin requests, those that are missing, and the consent screen.",
                 query=TENANT_PARAM,
+                error_statuses=(502,),
+                access=OPERATOR,
+            ),
+            ApiRoute(
+                "POST",
+                "/plugins/{name}/grant",
+                self.grant,
+                "Grant a plugin what it requests",
+                "What the tenant grants to it then. It is not enabled by this. Not for API keys; 400 if the plugin does"
+                " not request one of the capabilities.",
+                query=TENANT_PARAM,
+                request_body=RequestBody(GrantBody, {"grant": ["net:api.example.com:443"]}),
                 error_statuses=(502,),
                 access=OPERATOR,
             ),
@@ -218,11 +238,15 @@ class PluginRoutes:
 
     async def show_grant(self, request: Request) -> JsonResponse[GrantStateJson]:
         tenant = await request_tenant(self._host, request)
-        state = await self._host.plugins.lifecycle.grant_state(path_param(request), tenant)
-        if not HOST.allows(caller_of(request)):
-            facts = state["screen"]["facts"]
-            facts["source"] = _without_path(facts["source"])
-        return JsonResponse(state)
+        return _grant_response(request, await self._host.plugins.lifecycle.grant_state(path_param(request), tenant))
+
+    async def grant(self, request: Request) -> JsonResponse[GrantStateJson]:
+        body, principal = validated_body(request, GrantBody), caller_of(request).principal
+        tenant, capabilities = await request_tenant(self._host, request), parse_own_grants(body, principal)
+        return _grant_response(
+            request,
+            await self._host.plugins.lifecycle.grant(path_param(request), capabilities, tenant=tenant, by=principal.id),
+        )
 
     async def disable_plugin(self, request: Request) -> JsonResponse[DisabledPluginJson]:
         tenant = await request_tenant(self._host, request)
@@ -261,6 +285,14 @@ class PluginRoutes:
             yield ServerSentEvent({"plugin": name}, "following")  # nothing is missed from here on
             async for notification in following:
                 yield ServerSentEvent(notification, "notification")
+
+
+def _grant_response(request: Request, state: GrantStateJson) -> JsonResponse[GrantStateJson]:
+    """Return a grant state without paths of this machine for callers who are not operators of the host."""
+    if not HOST.allows(caller_of(request)):
+        facts = state["screen"]["facts"]
+        facts["source"] = _without_path(facts["source"])
+    return JsonResponse(state)
 
 
 def _without_path(source: str) -> str:

@@ -78,7 +78,7 @@ def repair_action(repair: Repair, tenant: Tenant) -> Action:
         case "secret.rotation", _:
             return Action.of("secret.rotate")
         case "webhook.dead_letters", _:
-            return Action.of("webhook.retry", webhook=subject, tenant=tenant)
+            return Action.of("webhook.dead_letter.retry", webhook=subject, tenant=tenant)
         case _, "webhook":
             return Action.of("webhook.list", tenant=tenant)
         case _, "api_key":

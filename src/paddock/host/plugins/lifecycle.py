@@ -24,6 +24,7 @@ from paddock.plugins.install.config_secrets import find_unset_references
 from paddock.plugins.install.consent_screen import ConsentScreenJson, grant_screen
 from paddock.plugins.install.path_checks import unreadable_paths_here
 from paddock.plugins.manage.enable import disable, enable, find_grant_state
+from paddock.plugins.manage.grant import grant_capabilities
 from paddock.plugins.manage.remove import clean_up_interrupted
 from paddock.plugins.store.lookup import manifest_of
 from paddock.plugins.store.rows import VersionRow
@@ -153,6 +154,20 @@ class PluginLifecycle:
             "warnings": [warning.to_dict() for warning in warnings],
             **runtime,
         }
+
+    async def grant(
+        self, name: str, capabilities: Iterable[Capability], *, tenant: Tenant, by: PrincipalId
+    ) -> GrantStateJson:
+        """Grant capabilities to a plugin for a tenant, and return what it is granted then. `by` consented to them.
+
+        Raises:
+            NotFound: it is not installed.
+            OperatorError: it does not request one of them.
+        """
+        consented = tuple(capabilities)
+        row = await self._store.run(lambda store: grant_capabilities(store, name, consented), tenant, by=by)
+        await self._reconciler.reconcile()
+        return await self.grant_state(row.plugin, tenant)
 
     async def grant_state(self, name: str, tenant: Tenant) -> GrantStateJson:
         """Return what a tenant has granted to a plugin, and what it would have to grant to enable it.

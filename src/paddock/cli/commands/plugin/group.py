@@ -30,6 +30,7 @@ app = LazyGroup(
         "resources": LazyCommand(f"{_HERE}.documents:resources"),
         "prompts": LazyCommand(f"{_HERE}.documents:prompts"),
         "enable": LazyCommand(f"{_HERE}.enable:enable"),
+        "grant": LazyCommand(f"{_HERE}.grant:grant"),
         "disable": LazyCommand(f"{_HERE}.enable:disable"),
         "pin": LazyCommand(f"{_HERE}.enable:pin"),
         "repair": LazyCommand(f"{_HERE}.enable:repair"),
