@@ -18,6 +18,12 @@ PAGES = (
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((SOURCE / "console" / "templates").rglob("*.html")),
+    ROOT / "sdk" / "typescript" / "README.md",
+)
+# What plugin authors read of the SDKs: all of the sources, comments and types too.
+SDK_SOURCES = (
+    *sorted((SOURCE.parent / "paddock_sdk").rglob("*.py")),
+    *sorted((ROOT / "sdk" / "typescript" / "src").rglob("*.ts")),
 )
 # Where commands are typed or described: the command line, the demo, the descriptions of settings and the API, and what
 # people read in a chat, which has neither pages nor a terminal of ours.
@@ -245,6 +251,17 @@ def test_no_page_uses_the_words_of_a_private_language() -> None:
         for text in [QUOTED.sub(lambda quoted: "\n" * quoted[0].count("\n"), page.read_text(encoding="utf-8"))]
         for number, line in enumerate(text.splitlines(), 1)
         if WORDS_OF_NO_PAGE.search(line) or WORDS_OF_NO_APPROVAL.search(line)
+    ] == []
+
+
+def test_the_sdks_for_plugin_authors_use_no_words_of_a_private_language() -> None:
+    assert {source.suffix for source in SDK_SOURCES} == {".py", ".ts"}
+    private = re.compile(rf"{WORDS_OF_NO_PAGE.pattern}|{PRIVATE_WORDS.pattern}|\btold\b", re.IGNORECASE)
+    assert [
+        f"{source.relative_to(SOURCE.parents[1])}:{number}: {line.strip()}"
+        for source in SDK_SOURCES
+        for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1)
+        if private.search(line)
     ] == []
 
 

@@ -33,7 +33,7 @@ class ActiveCall:
     def __init__(
         self, request_id: int | str | None, token: str | None, on_cancel: Callable[[], object] | None = None
     ) -> None:
-        self.id = request_id  # None: a notification, so nobody waits for a result or events
+        self.id = request_id  # None: a notification, whose caller waits for no result or events
         self.token = token
         self.cancelled = False
         self.on_cancel = on_cancel

@@ -97,14 +97,14 @@ class Handlers:
 
     def add_hook(self, name: str, function: H) -> H:
         if checks_scopes(function):
-            raise TypeError(f"{function.__name__}: a hook tells of a moment, and nobody's scopes")
+            raise TypeError(f"{function.__name__}: a hook has no caller, so it has no scopes")
         self._by_name[self._hook_prefix + name] = Handler(function)
         return function
 
     def _handler(self, function: Callable[..., Any]) -> Handler:
         if checks_scopes(function) and not self._receives_scopes:
             raise TypeError(
-                f"{function.__name__}: its caller's scopes are not told to a kaged plugin; the manifest's "
+                f"{function.__name__}: a kaged plugin does not receive its caller's scopes; the manifest's "
                 "required_scopes are checked by the host"
             )
         return Handler(function)

@@ -111,7 +111,7 @@ def build_schema(hint: Any, within: tuple[Any, ...] = ()) -> TypeSchema:
         return mapping_schema(build_schema(arguments[1] if arguments else Any, nesting))
     if isinstance(hint, type):
         return _class_schema(typing.cast("type[Any]", hint), nesting)
-    raise TypeError(f"{_type_name(hint)} cannot be told in JSON")
+    raise TypeError(f"{_type_name(hint)} has no JSON form")
 
 
 def resolve_hints(target: Any) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _class_schema(hint: type[Any], nesting: tuple[Any, ...]) -> TypeSchema:
         required_names = {one.name for one in fields if one.default is missing and one.default_factory is missing}
         defaults = {one.name: one.default for one in fields if one.default is not missing}
         return object_schema(schemas, required_names, defaults, hint)
-    raise TypeError(f"{_type_name(hint)} cannot be told in JSON; use a dataclass, a TypedDict or plain types")
+    raise TypeError(f"{_type_name(hint)} has no JSON form; use a dataclass, a TypedDict or plain types")
 
 
 def _required_keys(hint: type[Any], hints: dict[str, Any]) -> set[str]:

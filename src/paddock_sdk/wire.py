@@ -79,7 +79,7 @@ class Wire:
         self.lines.write({"jsonrpc": "2.0", "method": method, "params": params})
 
     def event(self, call: ActiveCall, event: JsonObject) -> None:
-        """Send the caller of this call an event before the result; dropped if nobody waits."""
+        """Send the caller of this call an event before the result; dropped if the caller does not wait."""
         if call.id is not None:
             self.notify(self._event_method, {"id": call.id, "event": event})
 

@@ -157,7 +157,7 @@ def test_the_schemas_of_typescript_are_its_declaration_too(paddock: Paddock, tmp
     ("tool", "words"),
     [
         ("def add(a, b) -> int:", "no type is stated for a, b"),
-        ("def add(a: int, b: complex) -> int:", "add, parameter b: complex cannot be told in JSON"),
+        ("def add(a: int, b: complex) -> int:", "add, parameter b: complex has no JSON form"),
         ("def add(params, context):", "add states no types for its parameters"),
     ],
 )

@@ -75,6 +75,6 @@ def test_a_handler_that_is_not_told_scopes_cannot_ask_for_them() -> None:
     for register in (kaged.tool, kaged.method("mail.read")):
         with pytest.raises(TypeError, match="required_scopes"):
             register(classic)
-    with pytest.raises(TypeError, match="a hook tells of a moment"):
+    with pytest.raises(TypeError, match="a hook has no caller"):
         Plugin("mail", "1.0.0").hook("on_session_start")(classic)
     assert kaged.manifest_callables() == {}

@@ -140,7 +140,7 @@ def test_nothing_is_told_about_a_call_that_is_over(plugin: Conversation) -> None
     assert plugin.call("patient.late") is None
     call = begun(plugin, "tidy")  # the next thing that is said is about this one
     log = plugin.process.stderr
-    assert log and b"nobody listens" in log.readline()
+    assert log and b"it sends no more events" in log.readline()
     assert call
 
 

@@ -1,4 +1,4 @@
-// Built by `npm run build` in sdk/typescript from the source with SHA-256 8c46a4ea9c4cb270d0b6f2396ce5435df6e5c244079da7014dfb9b4205d9a3c0.
+// Built by `npm run build` in sdk/typescript from the source with SHA-256 86455de4f6fdcfd6a88a925d1049100acc5d47a8f103c75df97facdeb2898932.
 import { Handler } from './shared.js';
 export { Again, Allowance, Artifacts, Audit, Cache, Call, Context, Cost, Fields, FromSchema, Given, HeaderValue, Http, HttpAnswer, HttpRequest, Json, JsonObject, KeyValue, Level, Log, Part, Plugin, PluginOptions, Rate, Row, Rows, Schema, SchemaObject, Schemas, Secrets, Statements, Storage, Together, Transaction, Typed, createPlugin } from './shared.js';
 import 'node:async_hooks';
@@ -14,9 +14,9 @@ import 'node:async_hooks';
  *     ├── NotApplicable      the call makes no sense here, e.g. it needs a project and there is none
  *     ├── NotInitialized     a call came before the handshake was over
  *     ├── ScopeMissing       the caller lacks a permission that the handler asks for
- *     ├── Cancelled          whoever called does not want the answer any more
+ *     ├── Cancelled          the caller does not want the answer any more
  *     └── HostRefused        the host answered a request of ours with an error
- *         └── CapabilityDenied   because nobody granted it
+ *         └── CapabilityDenied   because it was not granted
  *     HostGone               the host closed the pipe; the plugin is about to end
  *
  * A tool with effects that fails may have had them: the host makes the same call again only where the plugin says that
@@ -38,7 +38,7 @@ declare class PluginFault extends Error {
         data?: unknown;
     };
 }
-/** The call failed, and nothing happened: whoever made it may make it again under the same key. */
+/** The call failed, and nothing happened: the caller may make it again under the same key. */
 declare class NoEffect extends PluginFault {
     readonly noEffect = true;
 }
@@ -66,14 +66,14 @@ declare class ScopeMissing extends PluginFault {
     readonly noEffect = true;
     constructor(missing: readonly string[]);
 }
-/** Whoever called does not want the answer any more: clean up and let this pass. */
+/** The caller does not want the answer any more: clean up and let this pass. */
 declare class Cancelled extends PluginFault {
     constructor();
 }
 /** The host answered a request of ours with an error. Left uncaught, the caller gets that same error. */
 declare class HostRefused extends PluginFault {
 }
-/** The host refused because the manifest does not ask for it, or nobody granted it. */
+/** The host refused because the manifest does not ask for it, or it was not granted. */
 declare class CapabilityDenied extends HostRefused {
 }
 /** The host closed the pipe; the plugin is about to end. */

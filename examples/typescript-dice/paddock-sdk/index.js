@@ -1,4 +1,4 @@
-// Built by `npm run build` in sdk/typescript from the source with SHA-256 8c46a4ea9c4cb270d0b6f2396ce5435df6e5c244079da7014dfb9b4205d9a3c0.
+// Built by `npm run build` in sdk/typescript from the source with SHA-256 86455de4f6fdcfd6a88a925d1049100acc5d47a8f103c75df97facdeb2898932.
 import { isObject, PluginFault, InvalidParams, INTERNAL_ERROR, INVALID_REQUEST, HostGone, refusedWith, NotInitialized, ConfigInvalid, LineReader, ResourceBusy, Cancelled, METHOD_NOT_FOUND, HostRefused, TooLong, lineOf, NoEffect, PARSE_ERROR, INVALID_PARAMS, ScopeMissing } from './shared.js';
 export { CapabilityDenied, NotApplicable } from './shared.js';
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -32,12 +32,12 @@ class Pipes {
         this.#sink = new Socket({ fd: sink, readable: false, writable: true });
         this.#source.on("data", (piece) => this.#feed(piece));
         for (const pipe of [this.#source, this.#sink]) {
-            pipe.unref(); // whoever waits for bytes also waits for an answer on stdin
+            pipe.unref(); // a call that waits for bytes also waits for an answer on stdin
             pipe.on("error", () => this.#lost());
         }
         this.#source.on("end", () => this.#lost());
     }
-    /** Send pieces and the end. Where the host closed the pipes this ends early: whoever commits is told why. */
+    /** Send pieces and the end. Where the host closed the pipes this ends early: the commit says why. */
     async send(stream, pieces) {
         for await (const piece of pieces) {
             await this.#write(stream, piece);
@@ -241,7 +241,7 @@ class Audit {
     }
 }
 
-/** One call as a handler sees it: who is calling, whether anybody still waits, and a way to tell how far it is. */
+/** One call as a handler sees it: who is calling, whether the caller still waits, and a way to report progress. */
 /** The context and the call's token, taken out of the parameters; what stays is the handler's own. */
 function takeContext(params) {
     const { _context: given, _call: token, ...own } = params;
@@ -272,7 +272,7 @@ class Underway {
     request_id;
     scopes;
     idempotency_key;
-    id; // undefined: nobody waits for it, or for what is told about it
+    id; // undefined: a notification, without a caller that waits for a result or events
     signal;
     #stopping = new AbortController();
     #token;
@@ -305,7 +305,7 @@ class Underway {
     }
     event(event) {
         if (this.#over) {
-            throw new Error("the call is over, and nobody listens any more");
+            throw new Error("the call has ended: it sends no more events");
         }
         if (this.id !== undefined) {
             this.#tell({ id: this.id, event });
@@ -687,7 +687,7 @@ class Served {
         return result;
     }
 }
-/** The handler's own mistake. The caller is told so much; what exactly is wrong goes to the author's log. */
+/** The handler's own mistake. The caller learns that it failed; what exactly is wrong goes to the author's log. */
 class OutputBroken extends PluginFault {
     problems;
     constructor(problems) {
@@ -782,7 +782,7 @@ class Questions {
             this.#next();
         });
     }
-    /** Hand an answer to whoever asked; false if nobody did. */
+    /** Hand an answer to the handler that asked; false if none did. */
     answered(answer) {
         const asked = this.#open.get(answer.id);
         if (!asked) {
@@ -875,7 +875,7 @@ class System {
             throw new InvalidParams(`this is ${about.name}, not ${String(params["plugin_name"]).slice(0, 64)}`);
         }
         this.phase = "initializing";
-        // A host of another API version is answered too: it then names both versions to whoever has to choose.
+        // A host of another API version is answered too: it then names both versions to the person who has to choose.
         return {
             name: about.name,
             version: about.version,
@@ -925,7 +925,7 @@ class System {
  * ping, the answer to a question of ours, and the word that a call is no longer wanted.
  */
 const MOST_WAITING = 1024;
-/** What the host finds wrong with a question of ours is no fault of whoever called us. */
+/** What the host finds wrong with a question of ours is no fault of the caller. */
 const ABOUT_THE_QUESTION = [PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS];
 class Conversation {
     /** Resolves when the host said shutdown or is gone, and nothing is under way any more. */
@@ -959,7 +959,7 @@ class Conversation {
         this.questions.close();
         this.#next();
     }
-    /** Nobody reads our answers any more: there is nothing left to do. */
+    /** The host reads no more answers: there is nothing left to do. */
     lost() {
         this.#ending = true;
         this.#waiting.length = 0;
@@ -1075,8 +1075,8 @@ class Conversation {
             throw new PluginFault(`there is no method '${request.method.slice(0, 128)}'`, undefined, METHOD_NOT_FOUND);
         }
         const { own, context, token } = takeContext(params);
-        const call = new Underway(request.id, context, token, (told) => {
-            this.say({ method: `${namespace}.event`, params: told });
+        const call = new Underway(request.id, context, token, (event) => {
+            this.say({ method: `${namespace}.event`, params: event });
         });
         if (this.#stopping) {
             call.stop(new Cancelled());
@@ -1110,7 +1110,7 @@ class Conversation {
         }
         this.#next();
     }
-    /** What the caller hears of an error; undefined if there is nobody left to hear it. */
+    /** What the caller hears of an error; undefined if no caller is left to hear it. */
     #faultOf(method, error) {
         if (error instanceof HostGone) {
             return undefined;
@@ -1137,7 +1137,7 @@ class Conversation {
     /**
      * Send one message.
      *
-     * @throws TypeError, RangeError: it cannot be sent. HostGone: nobody reads any more.
+     * @throws TypeError, RangeError: it cannot be sent. HostGone: the host reads no more.
      */
     say(message) {
         this.#parts.send(lineOf(message));
@@ -1289,7 +1289,7 @@ function requiresScopes(scopes, handler) {
     asking.add(guarded);
     return guarded;
 }
-/** Whether a handler looks at its caller's scopes, and so must be told them by the host. */
+/** Whether a handler looks at its caller's scopes, and so has to receive them from the host. */
 function asksForScopes(handler) {
     return asking.has(handler);
 }
@@ -1303,7 +1303,7 @@ class Secrets {
         this.ask = ask;
         this.namespace = namespace;
     }
-    /** The value, of whoever the call is for or else of everybody; undefined where it is not set. */
+    /** The value: the user's own, or else the shared one; undefined where it is not set. */
     async get(name) {
         const { value } = (await this.ask(`${this.namespace}.secrets.get`, { name }));
         return typeof value === "string" ? value : undefined;
@@ -1331,7 +1331,7 @@ function takeStdio() {
                 broken = true;
                 conversation.lost();
             });
-            stderr.on("error", () => undefined); // a log that nobody reads is no reason to stop
+            stderr.on("error", () => undefined); // a log without a reader is no reason to stop
             stdin.on("data", (piece) => conversation.receive(piece));
             stdin.on("end", () => conversation.closed());
             stdin.on("error", () => conversation.closed());
@@ -1522,10 +1522,10 @@ class Plugin {
         this.#methods.push(name);
         return this;
     }
-    /** Be told of a moment in a session, e.g. `on_session_start`. */
+    /** Serve a hook: the host calls it at a moment in a session, e.g. `on_session_start`. */
     hook(name, handler) {
         if (asksForScopes(handler)) {
-            throw new TypeError(`${name}: a hook tells of a moment, and nobody's scopes`);
+            throw new TypeError(`${name}: a hook has no caller, so it has no scopes`);
         }
         return this.#serve(`${this.namespace}.hook.${name}`, [handler]);
     }
@@ -1539,7 +1539,7 @@ class Plugin {
         const [schemas, handler] = rest.length === 1 ? [{}, rest[0]] : rest;
         if (this.namespace === "kaged" && asksForScopes(handler)) {
             const instead = "the manifest's required_scopes are checked by the host";
-            throw new TypeError(`${wireName}: its caller's scopes are not told to a kaged plugin; ${instead}`);
+            throw new TypeError(`${wireName}: a kaged plugin does not receive its caller's scopes; ${instead}`);
         }
         this.#handlers.set(wireName, new Served(schemas, handler));
         return this;

@@ -1,4 +1,4 @@
-// Built by `npm run build` in sdk/typescript from the source with SHA-256 8c46a4ea9c4cb270d0b6f2396ce5435df6e5c244079da7014dfb9b4205d9a3c0.
+// Built by `npm run build` in sdk/typescript from the source with SHA-256 86455de4f6fdcfd6a88a925d1049100acc5d47a8f103c75df97facdeb2898932.
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 /** What can stand on the wire. */
@@ -32,7 +32,7 @@ interface Together extends Statements {
     /** What the call is going to answer, kept with the transaction; for a call whose recovery is `atomic`. */
     answers(result: Json): void;
 }
-/** The same for whoever ends it. The host ends one that takes too long. */
+/** A transaction that its holder ends. The host ends one that takes too long. */
 interface Transaction extends Together {
     commit(): Promise<void>;
     rollback(): Promise<void>;
@@ -104,7 +104,7 @@ interface Answer {
     readonly error?: JsonObject;
 }
 
-/** One call as a handler sees it: who is calling, whether anybody still waits, and a way to tell how far it is. */
+/** One call as a handler sees it: who is calling, whether the caller still waits, and a way to report progress. */
 
 /** Who is calling. Project, agent and session are all known, or all null for a call of the host's own. */
 interface Context {
@@ -115,21 +115,21 @@ interface Context {
     readonly request_id: string;
     /** Those of the callable's `required_scopes` that the caller has. */
     readonly scopes: readonly string[];
-    /** Of a call with an effect: the same when the host makes it again to find out what became of it; null otherwise. */
+    /** Of a call with an effect: the same when the host makes it again to find out its outcome; null otherwise. */
     readonly idempotency_key: string | null;
 }
 /** What a handler is given beside its parameters. */
 interface Call extends Context {
-    /** Fires when whoever called has given up. Hand it to `fetch`, timers and the like. */
+    /** Fires when the caller has given up. Hand it to `fetch`, timers and the like. */
     readonly signal: AbortSignal;
-    /** Tell whoever waits how far it is. The host gives a call that moves on more time. */
+    /** Report progress to the caller. The host gives a call that moves on more time. */
     progress(done: number, total?: number, message?: string): void;
-    /** Tell whoever waits something before the result. */
+    /** Send the caller an event before the result. */
     event(event: JsonObject): void;
     /**
      * Let what came meanwhile be read, pings too. A handler that computes for long awaits this now and then.
      *
-     * @throws Cancelled: whoever called has given up. Left uncaught, it answers the call.
+     * @throws Cancelled: the caller has given up. Left uncaught, it answers the call.
      */
     checkpoint(): Promise<void>;
 }
@@ -197,7 +197,7 @@ interface SchemaObject {
     readonly format?: string;
     readonly deprecated?: boolean;
 }
-/** The type of the values that fit a schema. Where it cannot be told, e.g. behind a `$ref`, any JSON. */
+/** The type of the values that fit a schema. Where it is not known, e.g. behind a `$ref`, any JSON. */
 type FromSchema<S> = S extends {
     readonly const: infer C;
 } ? C : S extends {
@@ -332,7 +332,7 @@ declare class Questions {
      * @throws HostRefused: it is an error. HostGone: it will never come. TypeError, RangeError: it cannot be sent.
      */
     ask(method: string, params: JsonObject): Promise<Json>;
-    /** Hand an answer to whoever asked; false if nobody did. */
+    /** Hand an answer to the handler that asked; false if none did. */
     answered(answer: Answer): boolean;
     /** No answer will come any more. */
     close(): void;
@@ -372,7 +372,7 @@ declare class System {
  */
 
 interface Parts {
-    /** Sends one line; throws HostGone if nobody reads any more. */
+    /** Sends one line; throws HostGone if the host reads no more. */
     readonly send: (line: string) => void;
     readonly namespace: string;
     readonly concurrency: number;
@@ -391,12 +391,12 @@ declare class Conversation {
     receive(piece: Uint8Array): void;
     /** The host will say nothing more. What it asked for is still answered. */
     closed(): void;
-    /** Nobody reads our answers any more: there is nothing left to do. */
+    /** The host reads no more answers: there is nothing left to do. */
     lost(): void;
     /**
      * Send one message.
      *
-     * @throws TypeError, RangeError: it cannot be sent. HostGone: nobody reads any more.
+     * @throws TypeError, RangeError: it cannot be sent. HostGone: the host reads no more.
      */
     say(message: object): void;
 }
@@ -429,7 +429,7 @@ declare class Secrets {
     private readonly ask;
     private readonly namespace;
     constructor(ask: Ask, namespace: string);
-    /** The value, of whoever the call is for or else of everybody; undefined where it is not set. */
+    /** The value: the user's own, or else the shared one; undefined where it is not set. */
     get(name: string): Promise<string | undefined>;
 }
 
@@ -515,7 +515,7 @@ declare class Plugin {
     /** Serve a method, e.g. `presets.list`. Parameters and result are checked against the schemas. */
     method<const S extends Schemas>(name: string, schemas: S, handler: Typed<S>): this;
     method(name: string, handler: Handler): this;
-    /** Be told of a moment in a session, e.g. `on_session_start`. */
+    /** Serve a hook: the host calls it at a moment in a session, e.g. `on_session_start`. */
     hook(name: string, handler: Handler): this;
     /** The newest settings that were accepted. */
     get config(): JsonObject;

@@ -1,4 +1,4 @@
-// Built by `npm run build` in sdk/typescript from the source with SHA-256 8c46a4ea9c4cb270d0b6f2396ce5435df6e5c244079da7014dfb9b4205d9a3c0.
+// Built by `npm run build` in sdk/typescript from the source with SHA-256 86455de4f6fdcfd6a88a925d1049100acc5d47a8f103c75df97facdeb2898932.
 /** What can stand on the wire. */
 /** Whether a decoded value is an object, and no list. */
 function isObject(value) {
@@ -16,9 +16,9 @@ function isObject(value) {
  *     ├── NotApplicable      the call makes no sense here, e.g. it needs a project and there is none
  *     ├── NotInitialized     a call came before the handshake was over
  *     ├── ScopeMissing       the caller lacks a permission that the handler asks for
- *     ├── Cancelled          whoever called does not want the answer any more
+ *     ├── Cancelled          the caller does not want the answer any more
  *     └── HostRefused        the host answered a request of ours with an error
- *         └── CapabilityDenied   because nobody granted it
+ *         └── CapabilityDenied   because it was not granted
  *     HostGone               the host closed the pipe; the plugin is about to end
  *
  * A tool with effects that fails may have had them: the host makes the same call again only where the plugin says that
@@ -60,7 +60,7 @@ function withTheWord(data) {
     const said = data === undefined || data === null ? {} : isObject(data) ? data : { data: data };
     return { ...said, no_effect: true };
 }
-/** The call failed, and nothing happened: whoever made it may make it again under the same key. */
+/** The call failed, and nothing happened: the caller may make it again under the same key. */
 class NoEffect extends PluginFault {
     noEffect = true;
 }
@@ -105,7 +105,7 @@ class ScopeMissing extends PluginFault {
         super(`the caller lacks ${missing.join(", ")}`, { code: "PERMISSION_DENIED", missing_scopes: missing });
     }
 }
-/** Whoever called does not want the answer any more: clean up and let this pass. */
+/** The caller does not want the answer any more: clean up and let this pass. */
 class Cancelled extends PluginFault {
     constructor() {
         super("cancelled");
@@ -114,7 +114,7 @@ class Cancelled extends PluginFault {
 /** The host answered a request of ours with an error. Left uncaught, the caller gets that same error. */
 class HostRefused extends PluginFault {
 }
-/** The host refused because the manifest does not ask for it, or nobody granted it. */
+/** The host refused because the manifest does not ask for it, or it was not granted. */
 class CapabilityDenied extends HostRefused {
 }
 /** The host closed the pipe; the plugin is about to end. */

@@ -1,4 +1,4 @@
-// Built by `npm run build` in sdk/typescript from the source with SHA-256 8c46a4ea9c4cb270d0b6f2396ce5435df6e5c244079da7014dfb9b4205d9a3c0.
+// Built by `npm run build` in sdk/typescript from the source with SHA-256 86455de4f6fdcfd6a88a925d1049100acc5d47a8f103c75df97facdeb2898932.
 import { Row, Json, JsonObject, Context, Plugin } from './index.js';
 import 'node:async_hooks';
 
@@ -15,9 +15,9 @@ import 'node:async_hooks';
  */
 
 /** The rows that a query finds, or how many a statement changes. */
-type Told = readonly Row[] | number;
+type StatementResult = readonly Row[] | number;
 /** The same, or a function of the parameters, which may throw a PluginFault as the host would answer with one. */
-type StatementAnswer = Told | ((params: readonly Json[]) => Told);
+type StatementAnswer = StatementResult | ((params: readonly Json[]) => StatementResult);
 /** A statement that the plugin made. */
 interface Statement {
     readonly sql: string;
@@ -113,4 +113,4 @@ declare class FakeHost {
 }
 
 export { CallFailed, FakeHost, FakeTables, hostFor };
-export type { Asked, CallOptions, HostOptions, Statement, StatementAnswer, TablesOptions, Told };
+export type { Asked, CallOptions, HostOptions, Statement, StatementAnswer, StatementResult, TablesOptions };

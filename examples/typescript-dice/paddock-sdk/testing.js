@@ -1,4 +1,4 @@
-// Built by `npm run build` in sdk/typescript from the source with SHA-256 8c46a4ea9c4cb270d0b6f2396ce5435df6e5c244079da7014dfb9b4205d9a3c0.
+// Built by `npm run build` in sdk/typescript from the source with SHA-256 86455de4f6fdcfd6a88a925d1049100acc5d47a8f103c75df97facdeb2898932.
 import { PluginFault, METHOD_NOT_FOUND, InvalidParams, STORAGE_ACCESS_DENIED, RESOURCE_BUSY, lineOf, isObject, CAPABILITY_DENIED } from './shared.js';
 
 /**
@@ -51,16 +51,16 @@ class FakeTables {
         }
     }
     #query(params) {
-        const { told, statement } = this.#run(params);
-        if (typeof told === "number") {
+        const { result, statement } = this.#run(params);
+        if (typeof result === "number") {
             throw new TypeError(`the test answers a query with a number, and not with rows: ${statement.sql}`);
         }
-        return found(told);
+        return found(result);
     }
     #exec(params) {
-        const { told, statement } = this.#run(params);
+        const { result, statement } = this.#run(params);
         (this.#open?.written ?? this.kept).push(statement);
-        return typeof told === "number" ? { rows_affected: told } : { rows_affected: told.length, ...found(told) };
+        return typeof result === "number" ? { rows_affected: result } : { rows_affected: result.length, ...found(result) };
     }
     #end(operation, transaction) {
         this.#takeTurn(transaction ?? "");
@@ -79,9 +79,9 @@ class FakeTables {
         if (answer === undefined) {
             throw new PluginFault(`the test has no answer for this statement: ${onOneLine(sql)}`, { code: "storage.sql" });
         }
-        const told = typeof answer === "function" ? answer(statement.params) : answer;
+        const result = typeof answer === "function" ? answer(statement.params) : answer;
         this.made.push(statement);
-        return { told, statement };
+        return { result, statement };
     }
     #requireWrite() {
         if (this.#options.writable === false) {
@@ -169,9 +169,9 @@ class FakeHost {
     /** Call a tool by its short name, or anything by its name on the wire. */
     async call(name, params = {}, options = {}) {
         const wireName = name.includes(".") ? name : `${this.#plugin.name}.${name}`;
-        const nobody = { operator_id: null, project_id: null, agent_path: null, session_id: null, idempotency_key: null };
+        const anonymous = { operator_id: null, project_id: null, agent_path: null, session_id: null, idempotency_key: null };
         const number = this.#lastId + 1;
-        const context = { ...nobody, request_id: `req_${number}`, ...options.context };
+        const context = { ...anonymous, request_id: `req_${number}`, ...options.context };
         const answer = this.request(wireName, { ...params, _context: context, _call: `call-${number}` }, options.onEvent);
         const cancel = () => this.tell(`${this.#plugin.namespace}.cancel`, { id: number });
         options.signal?.addEventListener("abort", cancel, { once: true });

@@ -1,4 +1,4 @@
-/** One call as a handler sees it: who is calling, whether anybody still waits, and a way to tell how far it is. */
+/** One call as a handler sees it: who is calling, whether the caller still waits, and a way to report progress. */
 
 import { setImmediate as turnOfTheLoop } from "node:timers/promises";
 
@@ -14,22 +14,22 @@ export interface Context {
   readonly request_id: string;
   /** Those of the callable's `required_scopes` that the caller has. */
   readonly scopes: readonly string[];
-  /** Of a call with an effect: the same when the host makes it again to find out what became of it; null otherwise. */
+  /** Of a call with an effect: the same when the host makes it again to find out its outcome; null otherwise. */
   readonly idempotency_key: string | null;
 }
 
 /** What a handler is given beside its parameters. */
 export interface Call extends Context {
-  /** Fires when whoever called has given up. Hand it to `fetch`, timers and the like. */
+  /** Fires when the caller has given up. Hand it to `fetch`, timers and the like. */
   readonly signal: AbortSignal;
-  /** Tell whoever waits how far it is. The host gives a call that moves on more time. */
+  /** Report progress to the caller. The host gives a call that moves on more time. */
   progress(done: number, total?: number, message?: string): void;
-  /** Tell whoever waits something before the result. */
+  /** Send the caller an event before the result. */
   event(event: JsonObject): void;
   /**
    * Let what came meanwhile be read, pings too. A handler that computes for long awaits this now and then.
    *
-   * @throws Cancelled: whoever called has given up. Left uncaught, it answers the call.
+   * @throws Cancelled: the caller has given up. Left uncaught, it answers the call.
    */
   checkpoint(): Promise<void>;
 }
@@ -67,7 +67,7 @@ export class Underway implements Call {
   readonly request_id: string;
   readonly scopes: readonly string[];
   readonly idempotency_key: string | null;
-  readonly id: Id | undefined; // undefined: nobody waits for it, or for what is told about it
+  readonly id: Id | undefined; // undefined: a notification, without a caller that waits for a result or events
   readonly signal: AbortSignal;
   readonly #stopping = new AbortController();
   readonly #token: string | undefined;
@@ -104,7 +104,7 @@ export class Underway implements Call {
 
   event(event: JsonObject): void {
     if (this.#over) {
-      throw new Error("the call is over, and nobody listens any more");
+      throw new Error("the call has ended: it sends no more events");
     }
     if (this.id !== undefined) {
       this.#tell({ id: this.id, event });

@@ -34,11 +34,11 @@ import { OK, type System } from "./system.js";
 
 export const MOST_WAITING = 1024;
 
-/** What the host finds wrong with a question of ours is no fault of whoever called us. */
+/** What the host finds wrong with a question of ours is no fault of the caller. */
 const ABOUT_THE_QUESTION: readonly number[] = [PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS];
 
 export interface Parts {
-  /** Sends one line; throws HostGone if nobody reads any more. */
+  /** Sends one line; throws HostGone if the host reads no more. */
   readonly send: (line: string) => void;
   readonly namespace: string;
   readonly concurrency: number;
@@ -86,7 +86,7 @@ export class Conversation {
     this.#next();
   }
 
-  /** Nobody reads our answers any more: there is nothing left to do. */
+  /** The host reads no more answers: there is nothing left to do. */
   lost(): void {
     this.#ending = true;
     this.#waiting.length = 0;
@@ -202,8 +202,8 @@ export class Conversation {
       throw new PluginFault(`there is no method '${request.method.slice(0, 128)}'`, undefined, METHOD_NOT_FOUND);
     }
     const { own, context, token } = takeContext(params);
-    const call = new Underway(request.id, context, token, (told) => {
-      this.say({ method: `${namespace}.event`, params: told });
+    const call = new Underway(request.id, context, token, (event) => {
+      this.say({ method: `${namespace}.event`, params: event });
     });
     if (this.#stopping) {
       call.stop(new Cancelled());
@@ -237,7 +237,7 @@ export class Conversation {
     this.#next();
   }
 
-  /** What the caller hears of an error; undefined if there is nobody left to hear it. */
+  /** What the caller hears of an error; undefined if no caller is left to hear it. */
   #faultOf(method: string, error: unknown): PluginFault | undefined {
     if (error instanceof HostGone) {
       return undefined;
@@ -266,7 +266,7 @@ export class Conversation {
   /**
    * Send one message.
    *
-   * @throws TypeError, RangeError: it cannot be sent. HostGone: nobody reads any more.
+   * @throws TypeError, RangeError: it cannot be sent. HostGone: the host reads no more.
    */
   say(message: object): void {
     this.#parts.send(lineOf(message));

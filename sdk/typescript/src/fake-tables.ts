@@ -15,10 +15,10 @@ import type { Json, JsonObject } from "./json.js";
 import type { Row } from "./storage.js";
 
 /** The rows that a query finds, or how many a statement changes. */
-export type Told = readonly Row[] | number;
+export type StatementResult = readonly Row[] | number;
 
 /** The same, or a function of the parameters, which may throw a PluginFault as the host would answer with one. */
-export type StatementAnswer = Told | ((params: readonly Json[]) => Told);
+export type StatementAnswer = StatementResult | ((params: readonly Json[]) => StatementResult);
 
 /** A statement that the plugin made. */
 export interface Statement {
@@ -76,17 +76,17 @@ export class FakeTables {
   }
 
   #query(params: JsonObject): JsonObject {
-    const { told, statement } = this.#run(params);
-    if (typeof told === "number") {
+    const { result, statement } = this.#run(params);
+    if (typeof result === "number") {
       throw new TypeError(`the test answers a query with a number, and not with rows: ${statement.sql}`);
     }
-    return found(told);
+    return found(result);
   }
 
   #exec(params: JsonObject): JsonObject {
-    const { told, statement } = this.#run(params);
+    const { result, statement } = this.#run(params);
     (this.#open?.written ?? this.kept).push(statement);
-    return typeof told === "number" ? { rows_affected: told } : { rows_affected: told.length, ...found(told) };
+    return typeof result === "number" ? { rows_affected: result } : { rows_affected: result.length, ...found(result) };
   }
 
   #end(operation: "commit" | "rollback", transaction: Json | undefined): JsonObject {
@@ -98,7 +98,7 @@ export class FakeTables {
     return {};
   }
 
-  #run({ sql, params, transaction }: JsonObject): { told: Told; statement: Statement } {
+  #run({ sql, params, transaction }: JsonObject): { result: StatementResult; statement: Statement } {
     if (typeof sql !== "string" || !Array.isArray(params)) {
       throw new InvalidParams("sql must be text, and params a list");
     }
@@ -107,9 +107,9 @@ export class FakeTables {
     if (answer === undefined) {
       throw new PluginFault(`the test has no answer for this statement: ${onOneLine(sql)}`, { code: "storage.sql" });
     }
-    const told = typeof answer === "function" ? answer(statement.params) : answer;
+    const result = typeof answer === "function" ? answer(statement.params) : answer;
     this.made.push(statement);
-    return { told, statement };
+    return { result, statement };
   }
 
   #requireWrite(): void {

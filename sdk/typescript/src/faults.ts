@@ -9,9 +9,9 @@
  *     ├── NotApplicable      the call makes no sense here, e.g. it needs a project and there is none
  *     ├── NotInitialized     a call came before the handshake was over
  *     ├── ScopeMissing       the caller lacks a permission that the handler asks for
- *     ├── Cancelled          whoever called does not want the answer any more
+ *     ├── Cancelled          the caller does not want the answer any more
  *     └── HostRefused        the host answered a request of ours with an error
- *         └── CapabilityDenied   because nobody granted it
+ *         └── CapabilityDenied   because it was not granted
  *     HostGone               the host closed the pipe; the plugin is about to end
  *
  * A tool with effects that fails may have had them: the host makes the same call again only where the plugin says that
@@ -61,7 +61,7 @@ function withTheWord(data: unknown): JsonObject {
   return { ...said, no_effect: true };
 }
 
-/** The call failed, and nothing happened: whoever made it may make it again under the same key. */
+/** The call failed, and nothing happened: the caller may make it again under the same key. */
 export class NoEffect extends PluginFault {
   override readonly noEffect = true;
 }
@@ -118,7 +118,7 @@ export class ScopeMissing extends PluginFault {
   }
 }
 
-/** Whoever called does not want the answer any more: clean up and let this pass. */
+/** The caller does not want the answer any more: clean up and let this pass. */
 export class Cancelled extends PluginFault {
   constructor() {
     super("cancelled");
@@ -128,7 +128,7 @@ export class Cancelled extends PluginFault {
 /** The host answered a request of ours with an error. Left uncaught, the caller gets that same error. */
 export class HostRefused extends PluginFault {}
 
-/** The host refused because the manifest does not ask for it, or nobody granted it. */
+/** The host refused because the manifest does not ask for it, or it was not granted. */
 export class CapabilityDenied extends HostRefused {}
 
 /** The host closed the pipe; the plugin is about to end. */

@@ -65,7 +65,7 @@ export class Served {
   }
 }
 
-/** The handler's own mistake. The caller is told so much; what exactly is wrong goes to the author's log. */
+/** The handler's own mistake. The caller learns that it failed; what exactly is wrong goes to the author's log. */
 export class OutputBroken extends PluginFault {
   readonly problems: readonly Problem[];
 

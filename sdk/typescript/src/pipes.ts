@@ -29,13 +29,13 @@ export class Pipes {
     this.#sink = new Socket({ fd: sink, readable: false, writable: true });
     this.#source.on("data", (piece: Buffer) => this.#feed(piece));
     for (const pipe of [this.#source, this.#sink]) {
-      pipe.unref(); // whoever waits for bytes also waits for an answer on stdin
+      pipe.unref(); // a call that waits for bytes also waits for an answer on stdin
       pipe.on("error", () => this.#lost());
     }
     this.#source.on("end", () => this.#lost());
   }
 
-  /** Send pieces and the end. Where the host closed the pipes this ends early: whoever commits is told why. */
+  /** Send pieces and the end. Where the host closed the pipes this ends early: the commit says why. */
   async send(stream: number, pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<void> {
     for await (const piece of pieces) {
       await this.#write(stream, piece);

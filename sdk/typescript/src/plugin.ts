@@ -111,10 +111,10 @@ export class Plugin {
     return this;
   }
 
-  /** Be told of a moment in a session, e.g. `on_session_start`. */
+  /** Serve a hook: the host calls it at a moment in a session, e.g. `on_session_start`. */
   hook(name: string, handler: Handler): this {
     if (asksForScopes(handler)) {
-      throw new TypeError(`${name}: a hook tells of a moment, and nobody's scopes`);
+      throw new TypeError(`${name}: a hook has no caller, so it has no scopes`);
     }
     return this.#serve(`${this.namespace}.hook.${name}`, [handler]);
   }
@@ -129,7 +129,7 @@ export class Plugin {
     const [schemas, handler] = rest.length === 1 ? [{}, rest[0]] : rest;
     if (this.namespace === "kaged" && asksForScopes(handler)) {
       const instead = "the manifest's required_scopes are checked by the host";
-      throw new TypeError(`${wireName}: its caller's scopes are not told to a kaged plugin; ${instead}`);
+      throw new TypeError(`${wireName}: a kaged plugin does not receive its caller's scopes; ${instead}`);
     }
     this.#handlers.set(wireName, new Served(schemas, handler));
     return this;

@@ -45,7 +45,7 @@ export class Questions {
     });
   }
 
-  /** Hand an answer to whoever asked; false if nobody did. */
+  /** Hand an answer to the handler that asked; false if none did. */
   answered(answer: Answer): boolean {
     const asked = this.#open.get(answer.id);
     if (!asked) {

@@ -25,7 +25,7 @@ export function requiresScopes<P, R>(scopes: readonly string[], handler: Handler
   return guarded;
 }
 
-/** Whether a handler looks at its caller's scopes, and so must be told them by the host. */
+/** Whether a handler looks at its caller's scopes, and so has to receive them from the host. */
 export function asksForScopes(handler: object): boolean {
   return asking.has(handler);
 }

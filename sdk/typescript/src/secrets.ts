@@ -10,7 +10,7 @@ export class Secrets {
     private readonly namespace: string,
   ) {}
 
-  /** The value, of whoever the call is for or else of everybody; undefined where it is not set. */
+  /** The value: the user's own, or else the shared one; undefined where it is not set. */
   async get(name: string): Promise<string | undefined> {
     const { value } = (await this.ask(`${this.namespace}.secrets.get`, { name })) as JsonObject;
     return typeof value === "string" ? value : undefined;

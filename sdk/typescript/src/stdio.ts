@@ -3,7 +3,7 @@
 import type { Conversation } from "./conversation.js";
 import { HostGone } from "./faults.js";
 
-/** Where lines of the protocol and of the log go, and a way to be told what arrives. */
+/** Where lines of the protocol and of the log go, and a callback for what arrives. */
 export interface Stdio {
   readonly send: (line: string) => void;
   readonly log: (line: string) => void;
@@ -30,7 +30,7 @@ export function takeStdio(): Stdio {
         broken = true;
         conversation.lost();
       });
-      stderr.on("error", () => undefined); // a log that nobody reads is no reason to stop
+      stderr.on("error", () => undefined); // a log without a reader is no reason to stop
       stdin.on("data", (piece: Buffer) => conversation.receive(piece));
       stdin.on("end", () => conversation.closed());
       stdin.on("error", () => conversation.closed());

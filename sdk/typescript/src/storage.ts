@@ -29,7 +29,7 @@ export interface Together extends Statements {
   answers(result: Json): void;
 }
 
-/** The same for whoever ends it. The host ends one that takes too long. */
+/** A transaction that its holder ends. The host ends one that takes too long. */
 export interface Transaction extends Together {
   commit(): Promise<void>;
   rollback(): Promise<void>;

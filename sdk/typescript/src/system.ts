@@ -77,7 +77,7 @@ export class System {
       throw new InvalidParams(`this is ${about.name}, not ${String(params["plugin_name"]).slice(0, 64)}`);
     }
     this.phase = "initializing";
-    // A host of another API version is answered too: it then names both versions to whoever has to choose.
+    // A host of another API version is answered too: it then names both versions to the person who has to choose.
     return {
       name: about.name,
       version: about.version,

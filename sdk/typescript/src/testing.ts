@@ -15,7 +15,7 @@ import { lineOf } from "./lines.js";
 import type { Id } from "./message.js";
 import type { Plugin } from "./plugin.js";
 
-export { FakeTables, type Statement, type StatementAnswer, type TablesOptions, type Told } from "./fake-tables.js";
+export { FakeTables, type Statement, type StatementAnswer, type StatementResult, type TablesOptions } from "./fake-tables.js";
 
 export interface HostOptions {
   readonly config?: JsonObject;
@@ -106,9 +106,9 @@ export class FakeHost {
   /** Call a tool by its short name, or anything by its name on the wire. */
   async call(name: string, params: JsonObject = {}, options: CallOptions = {}): Promise<Json> {
     const wireName = name.includes(".") ? name : `${this.#plugin.name}.${name}`;
-    const nobody = { operator_id: null, project_id: null, agent_path: null, session_id: null, idempotency_key: null };
+    const anonymous = { operator_id: null, project_id: null, agent_path: null, session_id: null, idempotency_key: null };
     const number = this.#lastId + 1;
-    const context = { ...nobody, request_id: `req_${number}`, ...options.context };
+    const context = { ...anonymous, request_id: `req_${number}`, ...options.context };
     const answer = this.request(wireName, { ...params, _context: context, _call: `call-${number}` }, options.onEvent);
     const cancel = (): void => this.tell(`${this.#plugin.namespace}.cancel`, { id: number });
     options.signal?.addEventListener("abort", cancel, { once: true });

@@ -56,9 +56,9 @@ test("a stream that asks for scopes yields nothing without them", async () => {
 
 test("a handler that is not told scopes cannot ask for them", () => {
   const asking = requiresScopes(["mail:read"], () => 1);
-  assert.throws(() => some("kaged").tool("read", asking), /not told to a kaged plugin; .*required_scopes/);
+  assert.throws(() => some("kaged").tool("read", asking), /does not receive its caller.*required_scopes/);
   assert.throws(() => some("kaged").method("mail.read", {}, asking), TypeError);
-  assert.throws(() => some().hook("on_session_start", asking), /a hook tells of a moment/);
+  assert.throws(() => some().hook("on_session_start", asking), /a hook has no caller/);
 });
 
 test("a result that would not come out the same again says so", () => {

@@ -45,7 +45,7 @@ export interface SchemaObject {
   readonly deprecated?: boolean;
 }
 
-/** The type of the values that fit a schema. Where it cannot be told, e.g. behind a `$ref`, any JSON. */
+/** The type of the values that fit a schema. Where it is not known, e.g. behind a `$ref`, any JSON. */
 export type FromSchema<S> = S extends { readonly const: infer C }
   ? C
   : S extends { readonly enum: readonly (infer E)[] }
