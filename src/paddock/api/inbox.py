@@ -14,7 +14,7 @@ from paddock.core.action import ActionJson
 from paddock.core.call import Principal
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
 from paddock.host.host import Host
-from paddock.host.inbox.inbox import ALL_KINDS, DEFAULT_PAGE_ITEMS, MAX_COUNT, MAX_PAGE_ITEMS, InboxCounts
+from paddock.host.inbox.inbox import ALL_KINDS, DEFAULT_PAGE_ITEMS, MAX_COUNTED_ITEMS, MAX_PAGE_ITEMS, InboxCounts
 from paddock.host.inbox.item import InboxItem, InboxKind, InboxPosition
 from paddock.host.inbox.source import InboxQuery
 from paddock.manifest.effects import Risk
@@ -75,7 +75,7 @@ class InboxCountsJson(TypedDict):
     """How much needs the caller."""
 
     total: NonNegativeInt
-    by_kind: Annotated[dict[str, int], f"At most {MAX_COUNT:,} of each kind are counted."]
+    by_kind: Annotated[dict[str, int], f"At most {MAX_COUNTED_ITEMS:,} of each kind are counted."]
     with_others: Annotated[int, "What the caller asked for and others answer."]
 
 

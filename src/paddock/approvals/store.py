@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from paddock.approvals.access import require_open
+from paddock.approvals.approval_parties import MAX_SHOWN_PAYLOAD_BYTES, delete_parties, insert_parties
 from paddock.approvals.model import (
     TRANSITIONS,
     Approval,
@@ -24,7 +25,6 @@ from paddock.approvals.model import (
     ApprovedAction,
     Binding,
 )
-from paddock.approvals.pending import MAX_SHOWN_PAYLOAD_BYTES, delete_parties, insert_parties
 from paddock.core.action import Action
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NotFound

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 app = PaddockGroup("file", help="Manage the files of custom policy rules.")
 
-_MAX_SHOWN = 20
+_MAX_SHOWN_ITEMS = 20
 
 file_name_argument = click.argument("name", help="The name of the file, such as night-shift.cedar.")
 
@@ -141,18 +141,18 @@ def _report_consequences(change: RuleChangeJson) -> None:
     """Print what a change does."""
     for label, ids in (("new", change["added"]), ("changed", change["changed"]), ("gone", change["removed"])):
         if ids:
-            print_message(f"  {styled(label.ljust(8), 'dim')} {', '.join(map(printable, ids[:_MAX_SHOWN]))}")
+            print_message(f"  {styled(label.ljust(8), 'dim')} {', '.join(map(printable, ids[:_MAX_SHOWN_ITEMS]))}")
     print_problems([problem_from_dict({**one}) for one in change["warnings"]], "!", "yellow")
-    for case in change["failed_tests"][:_MAX_SHOWN]:
+    for case in change["failed_tests"][:_MAX_SHOWN_ITEMS]:
         print_message(f"  {styled('✗', 'red')} {printable(case['name'], 200)}: {printable(case['why'], 400)}")
-    for one in change["changed_decisions"][:_MAX_SHOWN]:
+    for one in change["changed_decisions"][:_MAX_SHOWN_ITEMS]:
         calls = count_text(one["calls"], "recent call")
         print_message(
             f"  {styled('!', 'yellow')} {printable(one['who'])} {printable(one['name'], 200)}: {one['before']} → "
             f"{one['after']} ({calls}; {', '.join(one['rules']) or 'no rule allows it'})"
         )
     if change["lost"]:
-        names = ", ".join(printable(name) for name in change["lost"][:_MAX_SHOWN])
+        names = ", ".join(printable(name) for name in change["lost"][:_MAX_SHOWN_ITEMS])
         print_message(f"  {styled('!', 'red')} you could no longer call {names}")
     print_message(
         f"  {count_text(change['tests'], 'policy test')} and {count_text(change['examined'], 'recent call')} were tried"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypedD
 
 from msgspec import Struct
 
-from paddock.approvals.pending import WaitingCall, list_waiting_calls
+from paddock.approvals.approval_parties import WaitingCall, list_waiting_calls
 from paddock.approvals.store import latest_for_call
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import Clock, format_utc

@@ -20,7 +20,7 @@ from paddock.ledger.entry_hash import SealedEntry
 from paddock.ledger.read.search import ENDED_CALLS, find_rows
 from paddock.store.database import Database, Transaction
 
-HOURS: Final = 24  # the current one is not over yet
+SHOWN_HOURS: Final = 24  # the current one is not over yet
 _MAX_TENANTS: Final = 64
 _HOUR_CHARS: Final = len("2030-01-31T08")
 
@@ -87,7 +87,7 @@ class LastDayReader:
         """Return the calls of the last day."""
         await self._ledger.flush()
         now = self._clock.now().astimezone(UTC)
-        first = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
+        first = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=SHOWN_HOURS - 1)
         known = self._tenants.get(tenant)
 
         def read(tx: Transaction) -> tuple[int, _CountedHours]:
@@ -120,7 +120,9 @@ def _count(after: int, rows: list[SealedEntry]) -> _CountedHours:
 def _summary(counted: _CountedHours, first: datetime) -> LastDay:
     hours: list[HourOfCalls] = []
     together = DayStatistics("", 0)
-    wanted = {f"{since:%Y-%m-%dT%H}": since for since in (first + timedelta(hours=number) for number in range(HOURS))}
+    wanted = {
+        f"{since:%Y-%m-%dT%H}": since for since in (first + timedelta(hours=number) for number in range(SHOWN_HOURS))
+    }
     for hour in [hour for hour in counted.by_hour if hour < min(wanted)]:
         del counted.by_hour[hour]  # over
     for name, since in wanted.items():

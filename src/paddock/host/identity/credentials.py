@@ -23,7 +23,7 @@ from paddock.store.database import Database, Transaction
 
 PROOF_TTL_S = 1.0
 _REFRESH_AFTER_S = PROOF_TTL_S / 2  # refreshed in the background, so that steady traffic never waits
-_MAX_CACHED = 10_000
+_MAX_CACHED_CREDENTIALS = 10_000
 _USE_RECORD_INTERVAL_S = 60.0  # see `record_key_use`
 
 PrincipalQuery: TypeAlias = Callable[[Transaction], Principal]
@@ -106,7 +106,7 @@ class CredentialVerifier:
                 self._cache.pop(cache_key, None)
             raise
         if revision == self._revision:
-            if len(self._cache) >= _MAX_CACHED:
+            if len(self._cache) >= _MAX_CACHED_CREDENTIALS:
                 self._cache.clear()
             self._cache[cache_key] = (queried_at, principal)
         return principal
@@ -115,7 +115,7 @@ class CredentialVerifier:
         now = self._clock.monotonic()
         last = self._use_recorded_at.get(credential)
         if last is None or now - last >= _USE_RECORD_INTERVAL_S:
-            if len(self._use_recorded_at) >= _MAX_CACHED:
+            if len(self._use_recorded_at) >= _MAX_CACHED_CREDENTIALS:
                 self._use_recorded_at.clear()
             self._use_recorded_at[credential] = now
             self._tasks.start_soon(self._write_use, write)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
-from paddock.approvals import pending
+from paddock.approvals import approval_parties
+from paddock.approvals.approval_parties import Urgency, WaitingApproval
 from paddock.approvals.model import ApprovalRequestKind
-from paddock.approvals.pending import Urgency, WaitingApproval
 from paddock.core.action import Action
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import Clock
@@ -45,7 +45,7 @@ class ApprovalSource:
 
     async def page(self, query: InboxQuery) -> list[InboxItem]:
         kinds = tuple(kind for wanted, kinds in _KINDS.items() if wanted in query.kinds for kind in kinds)
-        list_requests = pending.list_with_others if query.with_others else pending.list_answerable
+        list_requests = approval_parties.list_with_others if query.with_others else approval_parties.list_answerable
         after = None if query.after is None else Urgency(*query.after)
         by, now = query.principal, self._clock.now().isoformat()
         requests = await self._database.read(
@@ -54,7 +54,10 @@ class ApprovalSource:
         return [approval_item(request, by, with_others=query.with_others) for request in requests]
 
     async def counts(self, principal: Principal, limit: int, *, with_others: bool) -> Mapping[InboxKind, int]:
-        count, now = pending.count_with_others if with_others else pending.count_answerable, self._clock.now()
+        count, now = (
+            approval_parties.count_with_others if with_others else approval_parties.count_answerable,
+            self._clock.now(),
+        )
 
         def query(tx: Transaction) -> dict[InboxKind, int]:
             return {kind: count(tx, principal, now.isoformat(), kinds, limit) for kind, kinds in _KINDS.items()}
@@ -65,8 +68,8 @@ class ApprovalSource:
         now, kinds = self._clock.now().isoformat(), tuple(kind for kinds in _KINDS.values() for kind in kinds)
 
         def query(tx: Transaction) -> tuple[WaitingApproval | None, bool]:
-            answerable = pending.find_answerable(tx, principal, now, kinds=kinds, approval_id=item_id)
-            return answerable or pending.find_with_others(
+            answerable = approval_parties.find_answerable(tx, principal, now, kinds=kinds, approval_id=item_id)
+            return answerable or approval_parties.find_with_others(
                 tx, principal, now, kinds=kinds, approval_id=item_id
             ), answerable is None
 

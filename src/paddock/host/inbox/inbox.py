@@ -20,7 +20,7 @@ from paddock.webhooks.live_events import EventView, LiveEvents
 ALL_KINDS: Final = frozenset(InboxKind)
 DEFAULT_PAGE_ITEMS: Final = 50
 MAX_PAGE_ITEMS: Final = 200
-MAX_COUNT: Final = 1_000  # per kind; counting more would read more than a page does
+MAX_COUNTED_ITEMS: Final = 1_000  # per kind; counting more would read more than a page does
 CHANGES: Final = (
     "approval.*",
     "effect.*",
@@ -62,7 +62,7 @@ class InboxCounts(Struct, frozen=True):
     """How much needs a person.
 
     Attributes:
-        by_kind: The number of items that they may answer; at most `MAX_COUNT` of each kind.
+        by_kind: The number of items that they may answer; at most `MAX_COUNTED_ITEMS` of each kind.
         with_others: The number of items that they asked for and others answer.
     """
 
@@ -101,8 +101,12 @@ class InboxService:
     async def counts(self, principal: Principal) -> InboxCounts:
         """Count what a person may answer, by kind, and what others answer for them."""
         sources = self._sources
-        mine, _ = await _from_each(sources, [one.counts(principal, MAX_COUNT, with_others=False) for one in sources])
-        theirs, _ = await _from_each(sources, [one.counts(principal, MAX_COUNT, with_others=True) for one in sources])
+        mine, _ = await _from_each(
+            sources, [one.counts(principal, MAX_COUNTED_ITEMS, with_others=False) for one in sources]
+        )
+        theirs, _ = await _from_each(
+            sources, [one.counts(principal, MAX_COUNTED_ITEMS, with_others=True) for one in sources]
+        )
         by_kind = dict.fromkeys(InboxKind, 0)
         for counted in mine:
             by_kind |= counted

@@ -146,7 +146,7 @@ def installed_programs(root: Path, ranks: Mapping[str, int]) -> dict[str, str]:
     candidates: list[tuple[int, str, dict[str, str]]] = []
     for file in root.glob("lib*/python*/site-packages/*.dist-info/entry_points.txt"):
         package = file.parent.name.removesuffix(".dist-info").rpartition("-")[0]
-        rank = ranks.get(re.sub(r"[-_.]+", "-", package).lower(), len(ranks))
+        rank = ranks.get(canonical_python_name(package), len(ranks))
         candidates.append((rank, package, parse_console_scripts(_read_start(file, _MAX_ENTRY_POINTS_CHARS))))
     merged: dict[str, str] = {}
     for _, _, scripts in sorted(candidates, key=lambda one: one[:2], reverse=True):

@@ -12,10 +12,10 @@ from msgspec import Struct
 from paddock.host.explain.call_spans import CallSpanJson
 from paddock.ledger.text.sentence_template import duration_text
 
-_FULL: Final = 100.0  # percent
-_MIN_WIDTH: Final = 0.7
-_BREAK_WIDTH: Final = 9.0
-_MAX_BREAKS_WIDTH: Final = 45.0
+_FULL_WIDTH_PERCENT: Final = 100.0
+_MIN_WIDTH_PERCENT: Final = 0.7
+_BREAK_WIDTH_PERCENT: Final = 9.0
+_MAX_BREAKS_WIDTH_PERCENT: Final = 45.0
 _LONG_GAP_MS: Final = 1_000.0  # a shorter wait is drawn to scale
 _TICKS: Final = 5  # about so many
 
@@ -75,7 +75,7 @@ def draw_timeline(spans: Sequence[CallSpanJson]) -> Timeline:
 def _segments(spans: Sequence[CallSpanJson]) -> list[_Segment]:
     moments = sorted({0.0, *(span["start_ms"] for span in spans), *(span["end_ms"] for span in spans)})
     if len(moments) == 1:
-        return [_Segment(0.0, 0.0, 0.0, _FULL, is_break=False)]
+        return [_Segment(0.0, 0.0, 0.0, _FULL_WIDTH_PERCENT, is_break=False)]
     gaps = list(pairwise(moments))
     worked = [
         any(span["kind"] == "ran" and span["start_ms"] < end and span["end_ms"] > begin for span in spans)
@@ -87,9 +87,9 @@ def _segments(spans: Sequence[CallSpanJson]) -> list[_Segment]:
     ]
     if all(broken):
         broken = [False] * len(broken)
-    break_width = min(_BREAK_WIDTH, _MAX_BREAKS_WIDTH / max(1, sum(broken)))
+    break_width = min(_BREAK_WIDTH_PERCENT, _MAX_BREAKS_WIDTH_PERCENT / max(1, sum(broken)))
     linear_ms = sum(end - begin for (begin, end), breaks in zip(gaps, broken, strict=True) if not breaks)
-    per_ms = (_FULL - break_width * sum(broken)) / linear_ms
+    per_ms = (_FULL_WIDTH_PERCENT - break_width * sum(broken)) / linear_ms
     segments: list[_Segment] = []
     left = 0.0
     for (begin, end), is_break in zip(gaps, broken, strict=True):
@@ -108,15 +108,18 @@ def _position(at: float, segments: Sequence[_Segment]) -> float:
         if at <= one.end:
             share = (at - one.begin) / (one.end - one.begin) if one.end > one.begin else 0.0
             return one.left + share * one.width
-    return _FULL
+    return _FULL_WIDTH_PERCENT
 
 
 def _bar(span: CallSpanJson, segments: Sequence[_Segment]) -> TimelineBar:
     left, right = _position(span["start_ms"], segments), _position(span["end_ms"], segments)
-    width = min(max(right - left, _MIN_WIDTH), _FULL)
+    width = min(max(right - left, _MIN_WIDTH_PERCENT), _FULL_WIDTH_PERCENT)
     took_ms = span["end_ms"] - span["start_ms"]
     return TimelineBar(
-        span, round(min(left, _FULL - width), 2), round(width, 2), duration_text(took_ms) if took_ms > 0 else ""
+        span,
+        round(min(left, _FULL_WIDTH_PERCENT - width), 2),
+        round(width, 2),
+        duration_text(took_ms) if took_ms > 0 else "",
     )
 
 
@@ -132,7 +135,7 @@ def _ticks(segments: Sequence[_Segment]) -> list[AxisMark]:
         for number in range(count + 1):
             at = one.begin + number * step
             left = _position_within(at, one)
-            if ticks and left - ticks[-1].left < _FULL / _TICKS / 2:
+            if ticks and left - ticks[-1].left < _FULL_WIDTH_PERCENT / _TICKS / 2:
                 continue
             anchor = "start" if left < 4 else "end" if left > 92 else "middle"
             # After a break the first tick says when, and the others how much later.

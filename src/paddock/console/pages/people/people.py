@@ -22,7 +22,7 @@ from paddock.principals.people import Person
 from paddock.web.request_context import call_context
 from paddock.web.routing.route import OPERATOR
 
-_MAX_LISTED: Final = 200
+_MAX_LISTED_PEOPLE: Final = 200
 _PERSON_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["name"],
@@ -70,8 +70,8 @@ class PeoplePages:
         search = request.query_params.get("q", "").strip()
         matches = filter_people(people, search)
         values = {
-            "people": matches[:_MAX_LISTED],
-            "more": len(matches[_MAX_LISTED:]),
+            "people": matches[:_MAX_LISTED_PEOPLE],
+            "more": len(matches[_MAX_LISTED_PEOPLE:]),
             "words": search,
             "groups": groups,
             "known_roles": ROLES,

@@ -27,7 +27,7 @@ _NEW_RULES: Final = """\
 forbid (principal in Group::"night-shift", action in Action::"anyCall", resource)
 when { resource.effects.contains(Effect::"external_send") };
 """
-_MAX_LOST: Final = 20  # listed
+_MAX_LISTED_CALLABLES: Final = 20
 
 
 class RuleMistake(Struct, frozen=True):
@@ -134,8 +134,8 @@ class RuleFilePages:
             "at": f"/policy/files/{quote(draft.name, safe='') if not draft.is_new and draft.name else 'new'}",
             "decisions": change.changed_decisions[:MAX_CHANGED_DECISIONS] if change else (),
             "more_decisions": max(0, len(change.changed_decisions) - MAX_CHANGED_DECISIONS) if change else 0,
-            "lost": change.lost[:_MAX_LOST] if change else (),
-            "more_lost": max(0, len(change.lost) - _MAX_LOST) if change else 0,
+            "lost": change.lost[:_MAX_LISTED_CALLABLES] if change else (),
+            "more_lost": max(0, len(change.lost) - _MAX_LISTED_CALLABLES) if change else 0,
             "words": self._host.policy.active.policy.rules.vocabulary.words,
         }
         return render_page(request, "rule_file.html", values, status)

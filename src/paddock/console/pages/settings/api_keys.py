@@ -34,7 +34,7 @@ _LIFETIMES: Final = {
     "never": "until revoked",
 }
 _MAX_LABEL_CHARS: Final = 200
-_MAX_LISTED: Final = 200
+_MAX_LISTED_KEYS: Final = 200
 _FIELD_BY_ERROR_CODE: Final = {
     "person.not_found": "owner",
     "person.disabled": "owner",
@@ -81,8 +81,8 @@ class ApiKeyPages:
             self._new_keys.take(principal.id, request.query_params.get("made", "")) if request.method == "GET" else None
         )
         values = {
-            "keys": [(key, key.state(now)) for key in matches[:_MAX_LISTED]],
-            "more": len(matches[_MAX_LISTED:]),
+            "keys": [(key, key.state(now)) for key in matches[:_MAX_LISTED_KEYS]],
+            "more": len(matches[_MAX_LISTED_KEYS:]),
             "words": search,
             "everything": show_all,
             "ended": len(keys) - len(live_keys),

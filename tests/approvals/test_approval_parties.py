@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from tests.approvals.conftest import ANN, BOB, CLEO, SEND, Office, person
 from tests.approvals.test_many_waiting import with_room
 
-from paddock.approvals import pending
+from paddock.approvals import approval_parties
 from paddock.approvals.access import Answerer, may_answer
+from paddock.approvals.approval_parties import WaitingApproval
 from paddock.approvals.model import ApprovalRequestKind
-from paddock.approvals.pending import WaitingApproval
 from paddock.core.call import Principal
 from paddock.core.ids import PrincipalId
 from paddock.manifest.effects import Risk
@@ -31,7 +31,7 @@ NOBODY = person("nell")
 async def listed(
     office: Office, by: Principal, *, with_others: bool = False, limit: int = 500
 ) -> list[WaitingApproval]:
-    page = pending.list_with_others if with_others else pending.list_answerable
+    page = approval_parties.list_with_others if with_others else approval_parties.list_answerable
     now = office.clock.now().isoformat()
     return await office.database.read(lambda tx: page(tx, by, now, kinds=KINDS, limit=limit))
 
@@ -41,7 +41,7 @@ async def all_pages(office: Office, by: Principal, size: int) -> list[str]:
     after, now = None, office.clock.now().isoformat()
     while True:
         page = await office.database.read(
-            lambda tx, after=after: pending.list_answerable(tx, by, now, kinds=KINDS, after=after, limit=size)
+            lambda tx, after=after: approval_parties.list_answerable(tx, by, now, kinds=KINDS, after=after, limit=size)
         )
         found += [one.id for one in page]
         if len(page) < size:
@@ -139,7 +139,9 @@ async def test_a_page_among_ten_thousand_requests_is_quick_and_counting_is_bound
         for _ in range(5):
             began = time.perf_counter()
             page = await listed(many, by, limit=51)
-            counted = await many.database.read(lambda tx, by=by: pending.count_answerable(tx, by, now, KINDS, 1_000))
+            counted = await many.database.read(
+                lambda tx, by=by: approval_parties.count_answerable(tx, by, now, KINDS, 1_000)
+            )
             took.append(time.perf_counter() - began)
             assert (len(page), counted) == ((0, 0) if by is NOBODY else (51, 1_000))
 
