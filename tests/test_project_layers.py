@@ -68,3 +68,14 @@ def test_a_room_says_what_it_is_and_does_nothing_when_imported(path: Path) -> No
 
     assert ast.get_docstring(module)
     assert len(module.body) == 1
+
+
+def test_only_the_gate_calls_the_supervisor() -> None:
+    callers = {
+        str(path.relative_to(SOURCE))
+        for path in (SOURCE / "paddock").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "call"
+        if ast.unparse(node.func.value).rpartition(".")[2].strip("_") == "supervisor"
+    }
+    assert callers == {"paddock/gate/gate.py"}
