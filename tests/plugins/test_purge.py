@@ -1,4 +1,4 @@
-"""What an uninstalled plugin kept: dropped when nothing of it runs, also after a killed command, never by mistake."""
+"""What an uninstalled plugin kept is purged when none of its processes runs, also after a killed command."""
 
 from __future__ import annotations
 

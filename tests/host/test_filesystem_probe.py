@@ -1,4 +1,4 @@
-"""Granted places that never answer: who is refused for them, and who does not notice."""
+"""Granted paths that never answer: which plugins are refused for them, and which are not affected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a request, in words."""
+"""The outcome of a request, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call leaves behind until it is on disk is small, whatever it was made with."""
+"""What is kept of a call until it is on disk is small, whatever it was made with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many calls may be under way, and that nobody's greed leaves others without."""
+"""Limits on concurrent calls: one plugin or tenant cannot take the slots of others."""
 
 from __future__ import annotations
 
