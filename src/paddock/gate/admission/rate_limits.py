@@ -4,9 +4,9 @@ A bucket holds one minute's worth of calls and refills as time passes, so a burs
 whose bucket is empty is told how long to wait; other callers are not affected. Daily quotas are counted together with
 the rate limits. Calls that are denied or invalid use up only the share of the principal that makes them.
 
-A limit by something else, such as the tool, needs three more places: `call_limits.py` (what a `LimitKey` names, and the
-limit itself in `CallLimits`), `config/limit_settings.py` (its setting) and `host/wiring/open_host.py` (from the setting to
-`CallLimits`). The gate passes the call's key in `gate/gate.py`.
+To add a limit by something else, such as the tool: add its scope and its limit in `call_limits.py`, its setting in
+`config/limit_settings.py`, the step from one to the other in `host/wiring/open_host.py`, and here the key that a call
+takes from, which `gate/gate.py` passes the call's facts for.
 """
 
 from __future__ import annotations
