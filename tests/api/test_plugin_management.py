@@ -89,6 +89,22 @@ def test_a_tenant_is_shown_what_it_would_grant_without_paths_of_this_machine(man
     assert Path(ours["screen"]["facts"]["source"].removeprefix("directory ")).is_absolute()
 
 
+def test_a_person_grants_a_plugin_what_it_requests_and_a_key_does_not(
+    managed: Peopled, cookies: dict[str, str]
+) -> None:
+    path = "/plugins/notes/grant"
+    refused = managed.ask("omar", "POST", path, {"grant": [API]})
+    assert refused.status == 403
+    wider = from_browser(managed, cookies["omar"], "POST", path, {"grant": ["net:*"]})
+    assert (wider.status, wider.body["code"]) == (400, "capability.not_asked")
+    granted = from_browser(managed, cookies["omar"], "POST", path, {"grant": [API]}).body
+    assert (granted["granted_before"], granted["missing"], granted["screen"]["facts"]["source"]) == (
+        True,
+        [],
+        "directory",
+    )
+
+
 def test_a_running_plugin_that_loses_a_required_value_is_stopped_until_it_is_set_again(
     peopled: Peopled, tmp_path: Path
 ) -> None:
@@ -177,19 +193,3 @@ def test_a_plugin_is_repaired_pinned_and_removed_by_who_operates_the_host(
         removed = from_browser(managed, cookies["olga"], "POST", "/plugins/notes/remove", body)
         assert removed.body == {"name": "notes", "version": None, "removed": not dry_run, "purge_pending": False}
     assert managed.ask("olga", "GET", "/plugins/notes").status == 404
-
-
-def test_a_person_grants_a_plugin_what_it_requests_and_a_key_does_not(
-    managed: Peopled, cookies: dict[str, str]
-) -> None:
-    path = "/plugins/notes/grant"
-    refused = managed.ask("omar", "POST", path, {"grant": [API]})
-    assert refused.status == 403
-    wider = from_browser(managed, cookies["omar"], "POST", path, {"grant": ["net:*"]})
-    assert (wider.status, wider.body["code"]) == (400, "capability.not_asked")
-    granted = from_browser(managed, cookies["omar"], "POST", path, {"grant": [API]}).body
-    assert (granted["granted_before"], granted["missing"], granted["screen"]["facts"]["source"]) == (
-        True,
-        [],
-        "directory",
-    )

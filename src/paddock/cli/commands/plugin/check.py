@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from paddock.cli import options
 from paddock.cli.command import command
-from paddock.cli.commands.plugin.registry_options import argument_option, constraint_option, variable_option
 from paddock.cli.output.report import print_json, print_message, print_problems, print_result, styled
 from paddock.cli.output.yaml_text import escape_yaml
+from paddock.cli.registry_options import argument_option, constraint_option, variable_option
 from paddock.core.errors import Problem
 from paddock.core.printable import count_text
 

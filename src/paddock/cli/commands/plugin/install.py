@@ -11,7 +11,8 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command import command
-from paddock.cli.commands.plugin.registry_options import (
+from paddock.cli.output.report import print_json, print_message, styled
+from paddock.cli.registry_options import (
     argument_option,
     capability_option,
     constraint_option,
@@ -22,7 +23,6 @@ from paddock.cli.commands.plugin.registry_options import (
     save_option,
     variable_option,
 )
-from paddock.cli.output.report import print_json, print_message, styled
 
 grant_option = click.option(
     "--grant", multiple=True, metavar="CAPABILITY", help="Consent to one new or dangerous capability; may be repeated."
