@@ -236,7 +236,7 @@ def test_what_was_set_goes_with_the_plugin_for_every_tenant(paddock: Paddock, tm
         turn(served, {"turns": 5})
         assert values(turn(served, {"turns": 6}, tenant="acme"))["turns"] == 6  # it does not run there
         paddock("plugin", "remove", "tuner", "--yes")
-        paddock("plugin", "install", tmp_path / "tuner", "--yes")
+        paddock("plugin", "install", tuner(tmp_path / "tuner"), "--yes")
         paddock("plugin", "enable", "tuner")
 
         assert values(served.ask("GET", PATH)) == values(served.ask("GET", f"{PATH}?tenant=acme")) == DEFAULTS
