@@ -12,8 +12,8 @@ from paddock.console.forms.request_form import read_form
 from paddock.console.page import Page, is_operator, plugin_path, redirect_with_flash, render_page
 from paddock.console.pages.plugins.plugin_header import build_header
 from paddock.console.pages.plugins.plugin_live import overview_values
-from paddock.console.pages.plugins.plugin_needs import NeedKind, plugin_needs
 from paddock.console.pages.plugins.reach import Reach, build_reach
+from paddock.console.plugin_needs import NeedKind, plugin_needs
 from paddock.console.text.plugin_text import matches_search, summarize_plugin
 from paddock.console.text.principal_text import principal_name
 from paddock.core.error_formats import http_status
