@@ -6,6 +6,7 @@
   const state = document.getElementById("log-state");
   if (!log || !window.EventSource) return;
   const MOST = 2000; // lines that a page keeps
+  const NEAR = 40; // pixels: whoever is as near to the end is taken along with it
   let waiting = [];
   let paused = false;
   let due = false;
@@ -16,7 +17,8 @@
   function show() {
     due = false;
     if (paused) return tell();
-    const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+    const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR;
+    const endInView = log.getBoundingClientRect().bottom < innerHeight + NEAR;
     const added = document.createElement("template");
     added.innerHTML = waiting.splice(0).join(""); // the server escaped each
     document.dispatchEvent(new CustomEvent("paddock:times", { detail: added.content }));
@@ -25,6 +27,12 @@
     const empty = document.getElementById("log-empty");
     if (empty && log.children.length) empty.remove();
     if (atEnd) log.scrollTop = log.scrollHeight;
+    if (atEnd && endInView) showEnd();
+  }
+
+  function showEnd() {
+    log.scrollTop = log.scrollHeight;
+    log.scrollIntoView({ block: "nearest" }); // the newest line stands at its lower edge
   }
 
   const source = new EventSource(log.dataset.live);
@@ -47,7 +55,9 @@
     pause.setAttribute("aria-pressed", String(paused));
     pause.textContent = paused ? "Resume" : "Pause";
     tell();
-    if (!paused) show();
+    if (paused) return;
+    show();
+    showEnd();
   });
-  log.scrollTop = log.scrollHeight;
+  showEnd();
 })();
