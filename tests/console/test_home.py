@@ -23,8 +23,8 @@ def served(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     folder = tmp_path_factory.mktemp("home-page")
     paddock = Paddock(folder / "home")
     prepare_home(paddock, enabled_parrot)
-    paddock("plugin", "install", request.config.rootpath / EXAMPLES, "--yes")
-    paddock("plugin", "enable", "memory-markdown")
+    paddock.quickly("plugin", "install", request.config.rootpath / EXAMPLES, "--yes")
+    paddock.quickly("plugin", "enable", "memory-markdown", "--no-start")
     paddock.quickly("user", "add", "ann", "--role", "member")
     with daemon(paddock) as started:
         yield started

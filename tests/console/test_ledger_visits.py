@@ -31,9 +31,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     folder = tmp_path_factory.mktemp("ledger")
     paddock = Paddock(folder / "home")
     for source in (parrot(folder / "parrot"), butler(folder / "butler"), NOTES):
-        paddock("plugin", "install", source, "--yes")
+        paddock.quickly("plugin", "install", source, "--yes")
     for name in ("parrot", "butler", "shu_notes"):
-        paddock("plugin", "enable", name)
+        paddock.quickly("plugin", "enable", name, "--no-start")
     paddock.quickly("tenant", "add", "acme")
     for options in (("ann",), ("eve", "--tenant", "acme")):
         paddock.quickly("user", "add", *options)

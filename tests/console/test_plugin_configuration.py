@@ -41,7 +41,8 @@ SCHEMA: dict[str, Any] = {
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
     folder = tmp_path_factory.mktemp("configuration")
     paddock = Paddock(folder / "home")
-    paddock("plugin", "install", tuner(folder / "weather", name="weather", system_config_schema=SCHEMA), "--yes")
+    weather = tuner(folder / "weather", name="weather", system_config_schema=SCHEMA)
+    paddock.quickly("plugin", "install", weather, "--yes")
     paddock.quickly("user", "add", "ann")
     with daemon(paddock) as started:
         yield started

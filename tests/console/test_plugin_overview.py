@@ -87,9 +87,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     paddock = Paddock(folder / "home")
     for package in packages(folder):
         named = ("--grant", f"write:fs:{folder / 'outside'}") if package.name == "mixed" else ()
-        paddock("plugin", "install", package, "--yes", *named)
+        paddock.quickly("plugin", "install", package, "--yes", *named)
     for name in ("files", "mixed", "broken"):
-        paddock("plugin", "enable", name, "--no-start")
+        paddock.quickly("plugin", "enable", name, "--no-start")
     paddock.quickly("user", "add", "ann")
     ask_about_nothing_unknown(paddock.home)
     with daemon(paddock) as started:

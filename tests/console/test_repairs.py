@@ -43,7 +43,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     paddock = Paddock(folder / "home")
     for name in ("fragile", "sturdy"):
         paddock.quickly("plugin", "install", package(folder / name, name), "--yes")
-        paddock.quickly("plugin", "enable", name)
+        paddock.quickly("plugin", "enable", name, "--no-start")
     paddock.quickly("user", "add", "ann")
     paddock.quickly("tenant", "add", "acme")
     paddock.quickly("user", "add", "omar", "--tenant", "acme", "--role", "operator")

@@ -66,7 +66,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     folder = tmp_path_factory.mktemp("secrets")
     paddock = Paddock(folder / "home")
     paddock.quickly("plugin", "install", weather(folder / "weather"), "--yes")
-    paddock.quickly("plugin", "enable", "weather")
+    paddock.quickly("plugin", "enable", "weather", "--no-start")
     paddock.quickly("user", "add", "ann")
     paddock.quickly("consent", "add", "weather.report", "--for", "user:ann", "--yes")
     paddock.quickly("tenant", "add", "acme")

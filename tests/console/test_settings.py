@@ -35,7 +35,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
     }
     folder = tmp_path_factory.mktemp("settings")
     paddock = Paddock(folder / "home", more=settings)
-    paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
+    paddock.quickly("plugin", "install", parrot(folder / "parrot"), "--yes")
     paddock.quickly("user", "add", "ann")
     paddock.quickly("user", "add", "olga", "--role", "operator", "--name", SCRIPT)
     paddock.quickly("tenant", "add", "acme")
