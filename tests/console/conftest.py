@@ -32,7 +32,7 @@ class _SharedBrowser:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """While it is open, its thread has an event loop, and others cannot have theirs."""
-        if _FOLDER not in item.path.parents or "anyio_backend" in getattr(item, "fixturenames", ()):
+        if _FOLDER not in item.path.parents or _has_event_loop(item):
             self.close()
 
     def pytest_sessionfinish(self) -> None:
@@ -45,6 +45,19 @@ _SHARED = pytest.StashKey[_SharedBrowser]()
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SHARED] = _SharedBrowser()
     config.pluginmanager.register(config.stash[_SHARED])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those with an event loop come first: in between they end the browser, and who comes next has to start one."""
+    places = [place for place, item in enumerate(items) if _FOLDER in item.path.parents]
+    ours = sorted((items[place] for place in places), key=lambda item: not _has_event_loop(item))
+    for place, item in zip(places, ours, strict=True):
+        items[place] = item
+
+
+def _has_event_loop(item: pytest.Item) -> bool:
+    return "anyio_backend" in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture
