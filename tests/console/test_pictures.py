@@ -1,5 +1,4 @@
-"""The console as people see it: in light, in dark and on a phone. The documentation takes its pictures from here
-(`./run docs --pictures`), and every link that somebody can follow leads to a page that fits a phone."""
+"""The pictures that the documentation can show: in light, in dark and on a phone (`./run docs --pictures`)."""
 
 from __future__ import annotations
 
@@ -9,9 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from fixtures.accessibility import violations
 from fixtures.commands import Paddock
-from fixtures.crawling import every_page
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import write_file
 from fixtures.pictures import LOOKS, keep_picture
@@ -83,21 +80,3 @@ def test_pages_look_as_they_should_and_their_pictures_are_kept(
             assert keep_picture(page, name, look, served.paddock.home).stat().st_size > 5_000, (
                 "there is something to see"
             )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [1440, 768, 390])
-def test_every_link_leads_to_a_page_that_fits_its_window_and_axe_finds_nothing_on_it(
-    browser: Browser, served: Daemon, places: dict[str, str], width: int
-) -> None:
-    window = {"width": width, "height": 900}
-    with visiting(browser, served, "ann", viewport=window, bypass_csp=True) as page:
-        visited, wide, found = 0, [], []
-        for place in every_page(page, *places.values(), "/find?q=note", "/keys"):
-            visited += 1
-            wide += [] if page.evaluate(FITS) else [place]
-            found += violations(page)
-
-    assert wide == []
-    assert found == []
-    assert visited > 40
