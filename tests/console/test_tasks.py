@@ -42,6 +42,10 @@ def tell(params, context):
     return {"config": dict(plugin.config)}
 plugin.run()
 """
+SILENCE = """@id("silence")
+@text("The desk says nothing.")
+forbid (principal, action in Action::"anyCall", resource == Callable::"desk.say");
+"""
 COUNTED = """addEventListener("click", event => {
     if (event.isTrusted) sessionStorage.clicks = Number(sessionStorage.clicks || 0) + 1;
 }, true)"""
@@ -249,3 +253,45 @@ def test_a_log_is_followed_paused_and_followed_again(browser: Browser, office: O
         assert f"while {width} is paused" not in page.get_by_role("log").inner_text()
         page.keyboard.press("Enter")  # the focus is there still
         expect(page.get_by_text(f"while {width} is paused")).to_be_in_viewport()
+
+
+@pytest.mark.slow
+def test_without_scripts_a_request_is_edited_a_rule_saved_and_a_person_put_into_a_group(
+    browser: Browser, office: Office
+) -> None:
+    first = office.made("send", text="bob")["approval"]["approval"]
+    with visiting(browser, office.served, "operator", java_script_enabled=False) as page:
+        page.goto(f"/approvals/{first}")
+        page.locator("summary", has_text="Edit").click()
+        page.get_by_role("textbox", name=re.compile("^Text")).fill("eve")
+        page.get_by_role("button", name="Approve").click()
+        expect(page.locator("del")).to_contain_text("bob")
+        expect(page.locator("ins")).to_contain_text("eve")
+        assert office.served.ask("GET", f"/approvals/{first}").body["state"] == "pending"
+        page.get_by_role("button", name="Approve the edited version").click()
+        expect(page.get_by_role("status").first).to_contain_text("Approved")
+        page.get_by_role("link", name=re.compile("See its result|Follow the call")).click()
+        expect(page.get_by_role("heading", name="desk.send")).to_be_visible()
+
+        page.goto("/policy")
+        page.get_by_role("button", name="Add a rule file").click()
+        page.get_by_label("Name").fill("silence")
+        page.get_by_label("Rules, in Cedar").fill(SILENCE)
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_role("alert")).to_contain_text("Not saved yet")
+        assert office.served.ask("GET", "/policy/files/silence.cedar").status == 404
+        page.get_by_role("button", name="Save anyway").click()
+        assert office.served.ask("GET", "/policy/files/silence.cedar").body["text"] == SILENCE
+
+        page.goto("/settings/people")
+        page.get_by_label("Name", exact=False).first.fill("bea")
+        page.get_by_label("Full name").fill("Bea Berg")
+        page.get_by_role("button", name="Add person").click()
+        expect(page.get_by_role("heading", name="Bea Berg")).to_be_visible()
+        page.goto("/settings/groups")
+        page.get_by_label("Name", exact=False).first.fill("night-shift")
+        page.get_by_role("button", name="Add group").click()
+        page.get_by_label("Add a person").select_option("bea")
+        page.get_by_role("button", name="Add to the group").click()
+        expect(page.get_by_role("link", name="Bea Berg")).to_be_visible()
+    assert office.served.ask("GET", "/people/bea").body["groups"] == ["night-shift"]
