@@ -11,7 +11,9 @@ fine.
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -66,14 +68,25 @@ def typed(text: str, first_line: int) -> list[Typed]:
 def run(commands: Sequence[Typed], folder: Path, environment: Mapping[str, str], seconds: float) -> list[Happened]:
     """Type all commands into one shell, so that `cd` and `export` last, and note how each ended."""
     script = "".join(f"{{ {one.command}\n}} </dev/null 2>&1; printf '{END}%s{END}' $?\n" for one in commands)
-    done = subprocess.run(
-        ["/bin/sh", "-c", script], cwd=folder, env=environment, capture_output=True, timeout=seconds, check=False
+    shell = subprocess.Popen(
+        ["/bin/sh", "-c", script],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
-    parts = done.stdout.decode("utf-8", "replace").split(END)
-    happened = [Happened(int(status), output) for output, status in zip(parts[0::2], parts[1::2], strict=False)]
+    with shell:
+        try:
+            output, errors = shell.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGKILL)  # with what it started: a daemon would keep its port
+            raise
+    parts = output.decode("utf-8", "replace").split(END)
+    happened = [Happened(int(status), text) for text, status in zip(parts[0::2], parts[1::2], strict=False)]
     if len(happened) < len(commands):
         at = commands[len(happened)]
-        raise AssertionError(f"line {at.line}: `{at.command}` ended the shell\n{done.stderr.decode(errors='replace')}")
+        raise AssertionError(f"line {at.line}: `{at.command}` ended the shell\n{errors.decode(errors='replace')}")
     return happened
 
 
