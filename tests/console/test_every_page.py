@@ -67,18 +67,21 @@ def packages(folder: Path) -> list[tuple[Path, tuple[str, ...]]]:
         return folder / name
 
     fragile = plugin("fragile", "send", "db_write", capabilities=[])
-    weather = plugin(
-        "weather",
-        "ask",
-        "read_only",
-        capabilities=["host:secrets"],
-        secrets=["api_key", "my_token"],
-        operation_auth={"ask": {"secrets": {"api_key": "system"}}},
+    weather, storm = (
+        plugin(
+            name,
+            "ask",
+            "read_only",
+            capabilities=["host:secrets"],
+            secrets=[f"{name}_key", "my_token"],
+            operation_auth={"ask": {"secrets": {f"{name}_key": "system"}}},
+        )
+        for name in ("weather", "storm")
     )
     reached = "net:api.example.com:443"
     first = native(folder / "turns-1", "turns", "1.0.0", capabilities=[reached])
     second = native(folder / "turns-2", "turns", "2.0.0", capabilities=[])
-    return [(fragile, ()), (weather, ()), (first, (f"--grant={reached}",)), (second, ())]
+    return [(fragile, ()), (weather, ()), (storm, ()), (first, (f"--grant={reached}",)), (second, ())]
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +97,7 @@ def served(folder: Path) -> Generator[Daemon, None, None]:
         paddock.quickly("plugin", "install", EXAMPLES / name, "--yes")
     for source, granted in packages(folder):
         paddock.quickly("plugin", "install", source, "--yes", *granted)
-    for name in (*ENABLED, "fragile", "weather"):
+    for name in (*ENABLED, "fragile", "weather", "storm"):
         paddock.quickly("plugin", "enable", name, "--no-start")
     needy = {"command": "python3", "args": [str(write_file(folder / "needy" / "main.py", "open('/etc/needed')\n"))]}
     paddock.quickly("import", write_json(folder / "mcp.json", {"mcpServers": {"needy": needy}}), "--yes")
@@ -172,6 +175,7 @@ def test_every_link_leads_to_a_page_that_fits_its_window_and_axe_finds_nothing_o
     assert look.wide == []
     assert look.found == []
     assert len(look.names) > 50
+    assert set(look.names) > {"settings-groups-night-shift-remove", "settings-people-bo-remove", "unknown-outcomes-ID"}
 
 
 @pytest.mark.parametrize("width", SIZES)
@@ -182,25 +186,20 @@ def test_what_forms_lead_to_fits_its_window_too_and_axe_finds_nothing_on_it(
     consent = ann.send("/install", source=str(courier)).location.removeprefix(ann.base)
     ann.send("/plugins/needy/try")
     ann.send("/settings/webhooks", **{"/url": "https://hooks.example.org/x", "/label": f"Tickets {width}"})
-    ann.send("/secrets/set", name="api_key", value="canary")
+    ann.send("/secrets/set", name="weather_key", value="canary")
     webhook = served.ask("GET", "/webhooks").body["webhooks"][-1]["id"]
     fragile = next(one for one in served.ask("GET", "/calls").body["calls"] if one["plugin"] == "fragile")
     places = {
         "consent": waits_for(ann, consent, "2 dangerous permissions"),
         "trial": waits_for(ann, "/plugins/needy/try", "It does not answer"),
         "rollback": "/plugins/turns/versions/rollback?to=1.0.0",
-        "uninstall": "/plugins/turns/uninstall",
-        "plugin-to-repair": "/plugins/weather",
+        "plugin-to-repair": "/plugins/storm",
         "activation": "/plugins/fourth-generation-formula/activate",
-        "unknown-outcome": f"/unknown-outcomes/{fragile['call_id']}",
         "call-of-unknown-outcome": f"/calls/{fragile['call_id']}",
         "webhook": f"/settings/webhooks/{webhook}",
         "webhook-removal": f"/settings/webhooks/{webhook}/remove",
-        "group": "/settings/groups/night-shift",
-        "group-removal": "/settings/groups/night-shift/remove",
-        "person-removal": "/settings/people/bo/remove",
-        "secret-set": "/secrets/set?name=api_key",
-        "secret-removal": "/secrets/remove?name=api_key",
+        "secret-set": "/secrets/set?name=weather_key",
+        "secret-removal": "/secrets/remove?name=weather_key",
         "decision-allowed": "/policy/try?who=user:ann&what=greeter.greet",
         "decision-denied": "/policy/try?who=user:nia&what=native-notes.add_note",
     }
