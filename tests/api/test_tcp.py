@@ -269,7 +269,7 @@ def test_a_port_that_is_taken_is_an_error_that_says_what_to_type(tmp_path: Path)
         said = Paddock(tmp_path / "home", more={"PADDOCK_HTTP_ADDRESS": address})("serve", code=1)
 
     assert f"another program listens on {address}" in said.err
-    assert "the Unix socket alone with PADDOCK_HTTP_ADDRESS=off" in said.err
+    assert "set http.address to another port, or to off for the Unix socket alone" in said.err
     assert not (tmp_path / "home" / "run" / "paddock.sock").exists()
 
 

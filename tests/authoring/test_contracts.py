@@ -220,7 +220,7 @@ async def test_what_changes_something_is_called_only_when_the_author_says_so(tmp
     bold = await findings(folder, tmp_path / "home", effects=True)
 
     assert (careful["call greeter"].verdict, bold["call greeter"].verdict) == (CheckVerdict.SKIP, CheckVerdict.PASS)
-    assert "--effects" in careful["call greeter"].hint
+    assert "allow effects" in careful["call greeter"].hint
 
 
 async def test_a_plugin_that_never_answers_has_its_other_checks_left_out(tmp_path: Path) -> None:

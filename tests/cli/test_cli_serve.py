@@ -69,7 +69,7 @@ def test_a_port_of_the_command_line_replaces_that_of_the_settings_and_one_that_i
         port = taken.getsockname()[1]
         refused = off("serve", "--json", "--port", port, code=1)
         assert json.loads(refused.out.splitlines()[0])["error"]["details"] == {"address": f"127.0.0.1:{port}"}
-        assert "--port" in refused.err
+        assert "set http.address to another port" in refused.err
     with daemon(off, "--port", "0") as started:
         assert started.tcp[0] == "127.0.0.1"
         assert started.ask_tcp("GET", "//healthz").status == 200

@@ -139,14 +139,14 @@ def test_odd_words_are_shown_with_the_tools_of_a_trial_and_what_the_first_run_ad
     docs.mkdir()
     script = imported(paddock, source, "os.listdir(sys.argv[1])", docs, text=odd)
     told = paddock.quickly("plugin", "try", "needy", "--yes", "--write").err
-    assert told.index("odd words: tool one, description") < told.index("1 tool says it only reads")
+    assert told.index("suspicious wording: tool one, description") < told.index("1 tool says it only reads")
 
     script.write_text(script.read_text().replace('("one", "two")', '("one", "two", "three")'))
     enabled = paddock.quickly("plugin", "enable", "needy").err
     assert "1 tool seen for the first time: three — paddock plugin tools needy" in enabled
-    assert "odd words: tool three, description" in enabled
+    assert "suspicious wording: tool three, description" in enabled
     again = paddock.quickly("plugin", "enable", "needy").err
-    assert "for the first time" not in again and "odd words" not in again
+    assert "for the first time" not in again and "suspicious wording" not in again
 
 
 def test_a_person_decides_about_each_grant_and_may_let_it_change_files_too(paddock: Paddock, source: Path) -> None:

@@ -195,7 +195,7 @@ def test_one_call_is_read_from_end_to_end(browser: Browser, served: Daemon) -> N
         page.get_by_text("All filters").click()
         expect(page.get_by_label("Since (your time)")).to_have_value("2030-01-31T13:45")
         page.get_by_label("Until (your time)").fill("2030-02-01T05:45")
-        page.get_by_role("button", name="Show", exact=True).click()
+        page.get_by_role("button", name="Filter", exact=True).click()
         expect(page).to_have_url(re.compile(r"since=2030-01-31T08%3A00&until=2030-02-01T00%3A00"))
         expect(page.get_by_role("link", name="Until 2030-02-01T00:00 UTC: remove this filter")).to_contain_text("5:45")
 

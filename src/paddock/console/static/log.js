@@ -6,7 +6,7 @@
   const state = document.getElementById("log-state");
   if (!log || !window.EventSource) return;
   const MOST = 2000; // lines that a page keeps
-  const NEAR = 40; // pixels: whoever is as near to the end is taken along with it
+  const NEAR = 40; // pixels: a view this near to the end keeps following it
   let waiting = [];
   let paused = false;
   let due = false;

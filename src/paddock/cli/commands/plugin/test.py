@@ -60,6 +60,8 @@ def test(directory: Path, *, effects: bool, config: str, secret: tuple[str, ...]
         )
     else:
         print_result(f"{name} {version}: {counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped")
+        if counts["skip"] and not effects:
+            print_result("      → --effects also calls tools that have effects; they stay inside the cage")
     if counts["fail"]:
         raise click.exceptions.Exit(1)
 
