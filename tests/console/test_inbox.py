@@ -212,6 +212,21 @@ def test_an_answer_from_the_list_counts_for_what_was_on_screen_and_for_one_rule_
     office.answered(first)
 
 
+def test_an_address_claims_no_answer_that_its_reader_never_gave(office: Office) -> None:
+    operator, first, second, third = signed_in(office.served, "operator"), *(office.asked(name) for name in "xyz")
+    denied = office.served.ask("POST", f"/approvals/{second}/deny", {}, paddock_as="user:ann")
+    assert denied.status == 200, denied.body
+    operator.send(f"/approvals/{third}", answer="no")
+
+    def claimed(approval: str) -> list[bool]:
+        addresses = (f"/inbox?done={approval}", f"/approvals/{first}?after={approval}")
+        return ["Your last answer" in operator.get(address).text for address in addresses]
+
+    assert claimed(second) == [False, False]  # Ann answered it
+    assert claimed(third) == [True, True]
+    assert "Your last answer" not in operator.get(f"/inbox?done={first}").text  # nobody did
+
+
 @pytest.mark.req("B-18", "inbox")
 def test_a_phone_shows_the_answers_without_scrolling_sideways_and_long_inputs_have_to_be_opened(
     browser: Browser, office: Office

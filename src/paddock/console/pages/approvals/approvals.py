@@ -21,7 +21,7 @@ from paddock.console.forms.input_edits import InputEdits, build_edit_form, input
 from paddock.console.forms.parse import RAW_JSON_FIELD
 from paddock.console.forms.request_form import SubmittedForm, read_form
 from paddock.console.page import Page, redirect_with_flash, render_page
-from paddock.console.pages.inbox.outcome import OutcomeView, outcome_fragments, outcome_of
+from paddock.console.pages.inbox.outcome import OutcomeView, outcome_fragments, outcome_of, own_outcome
 from paddock.console.text.inbox_text import danger_texts
 from paddock.console.text.input_diff import InputDifference, compare_inputs
 from paddock.core.call import CallContext, Principal
@@ -177,11 +177,7 @@ class ApprovalPages:
         previous = request.query_params.get("after", "")
         if not previous or previous == path_param(request, "id"):
             return None
-        try:
-            approval = await self._host.approvals.find(context.tenant, previous, to=context.principal)
-        except NotFound:
-            return None
-        return outcome_of(self._host, approval, context)
+        return await own_outcome(self._host, previous, context)
 
     async def _differences_from_replaced(
         self, approval: ApprovalJson, titles: Mapping[str, str], context: CallContext

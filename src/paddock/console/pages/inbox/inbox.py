@@ -16,7 +16,7 @@ from paddock.console.forms.request_form import read_form
 from paddock.console.live_fragments import LiveFragments
 from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.console.pages.inbox.answer import AnswerResult, answer_items, answer_message
-from paddock.console.pages.inbox.outcome import OutcomeView, find_call, outcome_of
+from paddock.console.pages.inbox.outcome import OutcomeView, find_call, outcome_of, own_outcome
 from paddock.console.pages.inbox.tool_inputs import tool_titles
 from paddock.console.templates import NAMES, HtmlFragment, render_fragment
 from paddock.console.tenant_changes import TenantChanges
@@ -29,7 +29,6 @@ from paddock.console.text.inbox_text import (
     other_answerers,
 )
 from paddock.core.call import CallContext, Principal
-from paddock.core.errors import NotFound
 from paddock.host.host import Host
 from paddock.host.inbox.inbox import ALL_KINDS
 from paddock.host.inbox.item import InboxItem, InboxKind, InboxPosition
@@ -217,13 +216,7 @@ class InboxPages:
     async def _last_outcome(self, request: Request, context: CallContext) -> OutcomeView | None:
         """Return the outcome of the request that was answered last."""
         answered = request.query_params.get("done", "")
-        if not answered.startswith("apr_"):
-            return None
-        try:
-            approval = await self._host.approvals.find(context.tenant, answered, to=context.principal)
-        except NotFound:
-            return None
-        return outcome_of(self._host, approval, context)
+        return await own_outcome(self._host, answered, context) if answered.startswith("apr_") else None
 
 
 def _requested_kind(request: Request) -> InboxKind | None:

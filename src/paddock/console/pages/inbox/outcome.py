@@ -62,6 +62,20 @@ def outcome_of(host: Host, approval: ApprovalSummaryJson, context: CallContext) 
     return OutcomeView(approval, words, summary["status"], glance, result, visible, answered)
 
 
+async def own_outcome(host: Host, approval_id: str, context: CallContext) -> OutcomeView | None:
+    """Return the outcome of a request that this reader answered or edited; None if they did neither.
+
+    The id comes from an address, and whoever wrote that could make a person believe that they answered something.
+    """
+    try:
+        outcome = outcome_of(
+            host, await host.approvals.find(context.tenant, approval_id, to=context.principal), context
+        )
+    except NotFound:
+        return None
+    return outcome if outcome.answered else None
+
+
 def find_call(host: Host, call_id: str, context: CallContext) -> CallHandle | None:
     """Return a call that this daemon made; None if it was made before its start."""
     try:
