@@ -19,6 +19,7 @@ import yaml
 from documented import pictures, png
 from documented.blocks import blocks
 from documented.session import Typed, agrees, run, typed
+from fixtures.daemons import eventually
 from fixtures.ready_commands import write_ready_program
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -194,6 +195,24 @@ def test_a_session_keeps_its_folder_and_tells_how_each_command_ended(tmp_path: P
     assert [one.status for one in happened] == [one.status for one in commands] == [0, 0, 1, 0]
     assert happened[1].output.strip() == str(tmp_path / "a")
     assert all(agrees(said.output, done.output) for said, done in zip(commands, happened, strict=True))
+
+
+def test_what_a_session_started_ends_with_it_even_if_someone_interrupts_the_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "told"
+
+    def interrupted(_shell: object, timeout: float) -> None:
+        assert timeout == 10
+        eventually(told.exists, "it never started")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(typed("$ sleep 60 & echo $! > new; mv new told; wait", 1), tmp_path, dict(os.environ), 10)
+
+    started = Path("/proc", told.read_text().strip(), "stat")
+    eventually(lambda: not started.exists() or ") Z " in started.read_text(), "what it started still runs")
 
 
 def test_every_page_stands_in_the_navigation_and_the_navigation_names_no_other() -> None:

@@ -79,7 +79,7 @@ def run(commands: Sequence[Typed], folder: Path, environment: Mapping[str, str],
     with shell:
         try:
             output, errors = shell.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
+        except BaseException:  # in its own session, not even Ctrl-C reaches it
             os.killpg(shell.pid, signal.SIGKILL)  # with what it started: a daemon would keep its port
             raise
     parts = output.decode("utf-8", "replace").split(END)
