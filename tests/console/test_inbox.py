@@ -13,12 +13,13 @@ from playwright.sync_api import Browser, Page, expect
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon, eventually
 from fixtures.mail import mail
-from fixtures.packages import write_file
+from fixtures.packages import native, write_file
 from fixtures.page_clients import signed_in
 from fixtures.people import key_of
 from fixtures.visitors import needs_a_browser, visiting
 
 pytestmark = needs_a_browser
+TITLES = {"to": "Cc", "cc": "To", "body": "Text", "note": "text_", "first_name": "First Name", "long": "x" * 100}
 RULES = """
 @id("odd-takes-two") @text("Another person than who edited it has to agree.") @approval("action") @four_eyes("yes")
 forbid (principal, action == Action::"callUnattended", resource == Callable::"mail.odd");
@@ -57,6 +58,11 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Generator[Office, None, 
     paddock = Paddock(folder / "home")
     paddock.quickly("plugin", "install", mail(folder / "mail"), "--yes")
     paddock.quickly("plugin", "enable", "mail", "--no-start")
+    inputs = {"type": "object", "properties": {name: {"type": "string", "title": TITLES[name]} for name in TITLES}}
+    tool = {"name": "send", "description": "Sends", "effects": ["external_send"], "input_schema": inputs}
+    titled = native(folder / "titled", "titled", runtime={"command": ["python3", "./main.py"]}, tools=[tool])
+    paddock.quickly("plugin", "install", titled, "--yes")
+    paddock.quickly("plugin", "enable", "titled", "--no-start")
     paddock.quickly("user", "add", "ann", "--name", "Ann Lee")
     write_file(paddock.home / "policies" / "odd.cedar", RULES)
     key = key_of(paddock, "ann", "--label", "Robin's assistant")
@@ -225,6 +231,26 @@ def test_an_address_claims_no_answer_that_its_reader_never_gave(office: Office) 
     assert claimed(second) == [False, False]  # Ann answered it
     assert claimed(third) == [True, True]
     assert "Your last answer" not in operator.get(f"/inbox?done={first}").text  # nobody did
+
+
+def test_a_title_never_takes_the_place_of_another_inputs_name(office: Office) -> None:
+    inputs = {"to": "eve", "cc": "bob", "body": "hay", "note": "oats", "first_name": "Eve", "long": "x"}
+    asked = office.served.ask("POST", "/plugins/titled/call/send", inputs, paddock_as="user:ann")
+    assert asked.status == 202, asked.body
+    operator, request = signed_in(office.served, "operator"), asked.body["approval"]["approval"]
+
+    def named(address: str) -> list[str]:
+        return re.findall(r"<dt>(.*?)</dt>", operator.get(address).text)
+
+    # In the order of its form, with a name wherever the title is another word, and no title that two inputs share.
+    names = ["Cc (to)", "To (cc)", "body", "note", "First Name", "x" * 39 + "… (long)"]
+    assert named(f"/approvals/{request}") == names
+    assert named("/inbox?kind=approval") == names
+    assert "<span>Cc (to): eve</span>" in operator.get("/inbox?kind=approval").text
+    edited = operator.send(f"/approvals/{request}", _fields="1", answer="yes", **{f"/{n}": "z" for n in inputs}).text
+    assert re.findall(r'<p class="written"><strong>(.*?)</strong>', edited) == names
+    operator.send(f"/approvals/{request}", answer="no")
+    assert "Cc (to): eve" in operator.get("/approvals/history").text
 
 
 @pytest.mark.req("B-18", "inbox")

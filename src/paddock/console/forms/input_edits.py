@@ -6,6 +6,7 @@ browser is an edit, so that a form which cannot show a value exactly never chang
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -20,6 +21,7 @@ from paddock.core.errors import Problem
 FIELDS_MARK: Final = "_fields"
 """Name of the input that shows that the form had fields."""
 _EDITABLE_CONTROLS: Final = ("text", "long_text", "lines", "number", "range", "choice", "checks", "toggle")
+_MAX_TITLE_CHARS: Final = 40  # before a name, which has to be seen in a list too
 _MISSING: Final = object()
 
 
@@ -71,9 +73,31 @@ def build_edit_form(
 
 
 def input_titles(schema: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the titles of a tool's inputs by their names, in the order of its form; none if the schema is unknown."""
+    """Return the titles of a tool's inputs by their names, in the order of its form; none if the schema is unknown.
+
+    People approve values by them, and a plugin writes them: a title that is not its input's name is followed by the
+    name, and titles that several inputs share are left out.
+    """
     shape = build_control(dict(schema or {}))
-    return {name: control.title or name for name, control in shape.fields} if shape.control == "group" else {}
+    titles = {name: control.title or name for name, control in shape.fields} if shape.control == "group" else {}
+    shared = Counter(map(_essence, titles.values()))
+    return {
+        name: name
+        if shared[_essence(title)] > 1
+        else title
+        if _essence(title) == _essence(name)
+        else _both(title, name)
+        for name, title in titles.items()
+    }
+
+
+def _essence(text: str) -> str:
+    """Return a title or a name without what may differ between the two."""
+    return "".join(text.replace("_", " ").replace("-", " ").split()).casefold()
+
+
+def _both(title: str, name: str) -> str:
+    return f"{title if len(title) <= _MAX_TITLE_CHARS else title[: _MAX_TITLE_CHARS - 1] + '…'} ({name})"
 
 
 def view_inputs(
@@ -91,7 +115,7 @@ def view_inputs(
     return [
         InputView(
             name,
-            field.shape.title or name,
+            titles.get(name, name),
             text_of(name),
             field,
             changed=bool(field.problems) or _text(edited, name) != _text(params, name),
