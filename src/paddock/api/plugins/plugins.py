@@ -10,6 +10,7 @@ from typing import Annotated, NotRequired, TypedDict
 from starlette.requests import Request
 from starlette.responses import Response
 
+from paddock.api.cancellable_response import respond_until_disconnect
 from paddock.core.ids import Tenant
 from paddock.core.schema_annotations import MemberConstraint
 from paddock.host.calls.caller_view import OfferedPluginJson, PluginSummaryJson
@@ -59,6 +60,13 @@ class EnableBody(TypedDict):
             bool,
             "True by default. False: only record that it is enabled. It starts at its first call; a daemon starts it"
             " by itself unless it is lazy.",
+        ]
+    ]
+    disable_unless_started: NotRequired[
+        Annotated[
+            bool,
+            "Disable it again if it was disabled before and does not start, or if the client leaves before it runs. It"
+            " stays enabled if its grant was changed meanwhile. False by default.",
         ]
     ]
     grant: NotRequired[
@@ -215,6 +223,11 @@ class PluginRoutes:
         return JsonResponse(await self._host.calls.permitted_plugins.plugin(path_param(request), context))
 
     async def enable_plugin(self, request: Request) -> JsonResponse[EnabledResponseJson]:
+        if validated_body(request, EnableBody).get("disable_unless_started", False):
+            return await respond_until_disconnect(request, self._enable(request))
+        return JsonResponse(await self._enable(request))
+
+    async def _enable(self, request: Request) -> EnabledResponseJson:
         body, principal = validated_body(request, EnableBody), caller_of(request).principal
         tenant, trusting = await request_tenant(self._host, request), body.get("trust_reads", False)
         if trusting:
@@ -225,6 +238,7 @@ class PluginRoutes:
             acknowledged=parse_own_grants(body, principal),
             anew=bool_param(request, "anew"),
             start=body.get("start", True),
+            disable_unless_started=body.get("disable_unless_started", False),
             by=principal.id,
         )
         trusted: list[str] = []
@@ -234,7 +248,7 @@ class PluginRoutes:
                 enabled["name"], TrustedWord.READS, None, principal.id, tenant
             )
             trusted = change["tools"]
-        return JsonResponse({**enabled, "trusted_reads": trusted})
+        return {**enabled, "trusted_reads": trusted}
 
     async def show_grant(self, request: Request) -> JsonResponse[GrantStateJson]:
         tenant = await request_tenant(self._host, request)

@@ -49,7 +49,7 @@ def wait_until_plugin_runs(
 
 def runtime_from_response(started: dict[str, Any]) -> dict[str, Any]:
     """Extract the runtime from the daemon's response to a start, as `list` and `info` show it."""
-    others = ("name", "version", "warnings", "trusted_reads")
+    others = ("name", "version", "enabled", "warnings", "trusted_reads")
     return {field: value for field, value in started.items() if field not in others}
 
 

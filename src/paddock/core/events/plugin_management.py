@@ -62,7 +62,7 @@ class PluginConfigured(Event, frozen=True):
 
 @event("plugin.disabled")
 class PluginDisabled(Event, frozen=True):
-    """A plugin was disabled by a person, or because it failed too often."""
+    """A plugin was disabled by a person, because it failed too often, or because it was enabled and did not start."""
 
     name: str
     reason: str

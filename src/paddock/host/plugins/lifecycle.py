@@ -5,6 +5,7 @@ enable → its row is stored → reconciled (catalogue, supervisor) → its proc
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, TypedDict
 
@@ -12,7 +13,7 @@ import anyio
 
 from paddock.config.local_file import read_entries
 from paddock.core.action import Action
-from paddock.core.errors import Conflict, MistakeJson, Problem
+from paddock.core.errors import Conflict, MistakeJson, PaddockError, Problem
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.host.identity.caller import local_principal
 from paddock.host.plugins.processes import RuntimeJson, runtime_to_json
@@ -23,7 +24,13 @@ from paddock.manifest.permissions import requested_capabilities
 from paddock.plugins.install.config_secrets import find_unset_references
 from paddock.plugins.install.consent_screen import ConsentScreenJson, grant_screen
 from paddock.plugins.install.path_checks import unreadable_paths_here
-from paddock.plugins.manage.enable import disable, enable, find_grant_state
+from paddock.plugins.manage.enable import (
+    NewlyEnabled,
+    disable,
+    disable_not_started,
+    enable_revocably,
+    find_grant_state,
+)
 from paddock.plugins.manage.grant import grant_capabilities
 from paddock.plugins.manage.remove import clean_up_interrupted
 from paddock.plugins.store.lookup import manifest_of
@@ -35,6 +42,9 @@ from paddock.plugins.trust.trusted_keys import is_signed_by, trusted_key_ids
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.supervisor import Supervisor
 
+_log = logging.getLogger("paddock.host")
+
+_DISABLE_TIMEOUT_S = 3.0  # for one that does not start, after the client of the request has left
 VERSION_START_TIMEOUT_S = 60.0  # how long a version change waits for the new processes
 
 
@@ -43,6 +53,7 @@ class EnabledPluginJson(RuntimeJson):
 
     name: str
     version: str
+    enabled: Annotated[bool, "False if it did not start and was disabled again; see `disable_unless_started`."]
     warnings: Annotated[
         list[MistakeJson], "What it will lack when it runs: paths it cannot read; if not started, unset variables."
     ]
@@ -100,6 +111,7 @@ class PluginLifecycle:
         acknowledged: Iterable[Capability] = (),
         anew: bool = False,
         start: bool = True,
+        disable_unless_started: bool = False,
         by: PrincipalId | None = None,
     ) -> EnabledPluginJson:
         """Enable a plugin for a tenant, and wait until it runs or has failed.
@@ -110,6 +122,8 @@ class PluginLifecycle:
             acknowledged: The capabilities that a person has just granted for this tenant.
             anew: Start a new process even if one is running.
             start: Whether to start it. Otherwise it starts at its first call, or with the next daemon.
+            disable_unless_started: Disable it again if it was disabled before and does not start, or if this is
+                cancelled before it runs. It stays enabled if its grant was changed meanwhile, e.g. enabled by another.
             by: The principal to record; the operator by default.
 
         Raises:
@@ -119,8 +133,11 @@ class PluginLifecycle:
         granted = tuple(acknowledged)
         recorded_by = by or local_principal(None).id
 
+        newly: NewlyEnabled | None = None
+
         def record(store: PluginStore) -> tuple[VersionRow, list[Problem]]:
-            row = enable(store, name, granted)
+            nonlocal newly
+            row, newly = enable_revocably(store, name, granted)
             warnings = unreadable_paths_here(manifest_of(row).capabilities)
             entry = read_entries(store.config_file).get(row.plugin)
             if entry is not None and not start:  # a start reports unset variables itself
@@ -128,7 +145,52 @@ class PluginLifecycle:
                 warnings += [problem for problems in unset.values() for problem in problems]
             return row, warnings
 
-        row, warnings = await self._store.run(record, tenant, by=recorded_by)
+        enabled = True
+        try:
+            row, warnings = await self._store.run(record, tenant, by=recorded_by)
+            runtime = await self._apply_enabled(row, tenant, anew=anew, start=start)
+            if newly is not None and disable_unless_started and start and runtime["state"] != PluginState.RUNNING:
+                enabled = await self._disable_not_started(newly, tenant, recorded_by)
+        except BaseException:
+            if disable_unless_started and start:
+                with anyio.move_on_after(_DISABLE_TIMEOUT_S, shield=True):
+                    await self._store.run(lambda _store: None)  # a cancelled change runs to its end
+                    if newly is not None and not self._runs(newly.plugin, tenant):
+                        await self._disable_not_started(newly, tenant, recorded_by, wait=False)
+            raise
+        return {
+            "name": row.plugin,
+            "version": row.version,
+            "enabled": enabled,
+            "warnings": [warning.to_dict() for warning in warnings],
+            **runtime,
+        }
+
+    def _runs(self, plugin: str, tenant: Tenant) -> bool:
+        key = self._reconciler.current_keys.get((tenant, plugin))
+        status = self._supervisor.status(key) if key is not None else None
+        return status is not None and status.state is PluginState.RUNNING
+
+    async def _disable_not_started(
+        self, newly: NewlyEnabled, tenant: Tenant, by: PrincipalId, *, wait: bool = True
+    ) -> bool:
+        """Disable a plugin again that does not start, and wait until it is stopped; return whether it is enabled.
+
+        What fails here is logged: why the plugin does not start is what has to be reported.
+        """
+        enabled = True
+        try:
+            enabled = await self._store.run(lambda store: disable_not_started(store, newly), tenant, by=by)
+            if not enabled:
+                await self._reconciler.reconcile()
+                if wait:
+                    await self._reconciler.stop_unwanted(newly.plugin, tenant)
+        except PaddockError as error:
+            _log.warning("%s does not start, and could not be disabled again: %s", newly.plugin, error.message)
+        return enabled
+
+    async def _apply_enabled(self, row: VersionRow, tenant: Tenant, *, anew: bool, start: bool) -> RuntimeJson:
+        """Apply that a plugin is enabled, and wait until it runs or has failed; if not to be started, is deployed."""
         await self._reconciler.reconcile()
         blocked = self._reconciler.blocked.get((tenant, row.plugin))
         if blocked is not None:
@@ -142,18 +204,11 @@ class PluginLifecycle:
             )
         if start:
             status = await (self._reconciler.restart(key) if anew else self._reconciler.enable(key))
-            runtime = runtime_to_json(status, unused_config=await self._reconciler.wait_unused_config_reason(key))
-        else:
-            await self._reconciler.wait_deployed(key)
-            status = self._supervisor.status(key)
-            assert status is not None, "the reconciler deploys what is enabled"
-            runtime = runtime_to_json(status, on_demand=status.state in (PluginState.DISABLED, PluginState.STOPPED))
-        return {
-            "name": row.plugin,
-            "version": row.version,
-            "warnings": [warning.to_dict() for warning in warnings],
-            **runtime,
-        }
+            return runtime_to_json(status, unused_config=await self._reconciler.wait_unused_config_reason(key))
+        await self._reconciler.wait_deployed(key)
+        status = self._supervisor.status(key)
+        assert status is not None, "the reconciler deploys what is enabled"
+        return runtime_to_json(status, on_demand=status.state in (PluginState.DISABLED, PluginState.STOPPED))
 
     async def grant(
         self, name: str, capabilities: Iterable[Capability], *, tenant: Tenant, by: PrincipalId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,6 +41,7 @@ from paddock.plugins.store.rows import (
     current_versions,
     find_grant,
     find_version,
+    grant_changed_at,
     granted_capabilities,
     save_grant,
     tree_of,
@@ -51,6 +52,10 @@ from paddock.store.database import Transaction
 
 if TYPE_CHECKING:
     from paddock.plugins.environments.store import Environment
+
+
+DID_NOT_START: Final = "did not start"
+"""The recorded reason of a plugin that was enabled only if it starts."""
 
 
 class GrantState(Struct, frozen=True):
@@ -77,6 +82,19 @@ def find_grant_state(tx: Transaction, store: PluginStore, name: str) -> GrantSta
     if row is None:
         raise pinned_version_missing_error(plugin)
     return GrantState(row, find_grant(tx, store.tenant, plugin.name))
+
+
+class NewlyEnabled(Struct, frozen=True):
+    """That a plugin was disabled before, and was enabled: enough to take it back while nobody else decided about it.
+
+    Attributes:
+        changed_at: When the grant was stored.
+        given_up: Why the plugin was disabled before; empty if a person did it, or nobody.
+    """
+
+    plugin: str
+    changed_at: str
+    given_up: str
 
 
 def grant_required_error(tenant: Tenant, row: VersionRow, missing: Sequence[Capability]) -> NeedsConsent:
@@ -137,7 +155,17 @@ def callable_full_names(manifest: Manifest) -> Iterator[str]:
 
 
 def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = ()) -> VersionRow:
+    """Enable a plugin for this tenant; see `enable_revocably`."""
+    return enable_revocably(store, name, acknowledged)[0]
+
+
+def enable_revocably(
+    store: PluginStore, name: str, acknowledged: Iterable[Capability] = ()
+) -> tuple[VersionRow, NewlyEnabled | None]:
     """Enable a plugin for this tenant. Its files are read and compared first, every time.
+
+    Returns:
+        The version, and what `disable_not_started` needs; None if the plugin was enabled before.
 
     Args:
         store: The plugin store, for this tenant.
@@ -175,7 +203,7 @@ def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = (
         )
     check_callable_names(store, manifest)
 
-    def unit(tx: Transaction) -> None:
+    def unit(tx: Transaction) -> NewlyEnabled | None:
         # The state checked above must still hold: another command may have upgraded it meanwhile.
         if find_grant_state(tx, store, row.plugin) != state:
             raise Conflict(
@@ -185,15 +213,38 @@ def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = (
             )
         granted = state.grant.capabilities if state.grant else ()
         newly_granted = tuple(str(one) for one in state.missing_capabilities())
-        save_grant(tx, Grant(store.tenant, row.plugin, True, (*granted, *newly_granted), row.digest), store.now())
+        now = store.now()
+        save_grant(tx, Grant(store.tenant, row.plugin, True, (*granted, *newly_granted), row.digest), now)
         if newly_granted:
             store.publish(
                 tx, PluginGranted(name=row.plugin, version=row.version, capabilities=newly_granted, digest=row.digest)
             )
         store.publish(tx, PluginEnabled(name=row.plugin))
+        if state.grant is not None and state.grant.enabled:
+            return None
+        return NewlyEnabled(row.plugin, now, state.grant.given_up if state.grant else "")
 
-    store.database.write(unit)
-    return row
+    return row, store.database.write(unit)
+
+
+def disable_not_started(store: PluginStore, newly: NewlyEnabled) -> bool:
+    """Disable a plugin again that was newly enabled and does not start, unless its grant was changed since.
+
+    Returns:
+        Whether the plugin is enabled now.
+    """
+
+    def unit(tx: Transaction) -> bool:
+        grant = find_grant(tx, store.tenant, newly.plugin)
+        if grant is None or not grant.enabled:
+            return False  # disabled or removed by somebody else
+        if grant_changed_at(tx, store.tenant, newly.plugin) != newly.changed_at:
+            return True  # somebody else decided about it meanwhile
+        save_grant(tx, replace(grant, enabled=False, given_up=newly.given_up), store.now())
+        store.publish(tx, PluginDisabled(name=newly.plugin, reason=DID_NOT_START))
+        return False
+
+    return store.database.write(unit)
 
 
 def disable(store: PluginStore, name: str, *, given_up: str = "") -> PluginRow:

@@ -227,6 +227,12 @@ def find_grant(tx: Transaction, tenant: Tenant, name: str) -> Grant | None:
     return _grant_from_row(row) if row else None
 
 
+def grant_changed_at(tx: Transaction, tenant: Tenant, name: str) -> str | None:
+    """Return when a grant was last stored; None if there is none."""
+    row = tx.one("SELECT changed_at FROM grants WHERE tenant = ? AND plugin = ?", (tenant, name))
+    return row["changed_at"] if row else None
+
+
 def all_grants(tx: Transaction, tenant: Tenant) -> dict[str, Grant]:
     rows = tx.all(
         "SELECT tenant, plugin, enabled, capabilities, digest, given_up FROM grants WHERE tenant = ?", (tenant,)

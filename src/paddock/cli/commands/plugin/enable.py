@@ -117,7 +117,7 @@ class EnabledPlugin(Struct, frozen=True):
         has_daemon: Whether it goes on running.
         has_marks: Whether it has read-only marks that are not trusted.
         quarantined: Its tools that wait for a person, because they are described otherwise than before.
-        kept_disabled: Whether it was disabled before, did not start, and is disabled again.
+        kept_disabled: Whether it did not start, and is disabled, as before.
     """
 
     response: dict[str, Any]
@@ -140,22 +140,18 @@ def enable_installed(
 ) -> EnabledPlugin:
     """Enable an installed plugin, and start it: without a daemon, until this command ends.
 
-    One that was disabled and does not start is disabled again.
+    The host disables one again that was disabled and does not start.
     """
     from paddock.cli.client.api_client import plugin_path
 
     path = plugin_path(name)
-    was_enabled = client.get(path)["enabled"]
     before = client.get(f"{path}/tools")
     tried = frozenset(tool["name"] for tool in before["tools"]) if before["known"] else frozenset[str]()
     has_run = before["known"] and not (before["listing"] and before["listing"]["trial"])
-    body = {"grant": [str(capability) for capability in granted], "start": not no_start}
+    body = {"grant": [str(capability) for capability in granted], "start": not no_start, "disable_unless_started": True}
     body |= {"trust_reads": True} if trust_reads else {}
     response = client.post(f"{path}/enable", body, timeout_s=None)
     discovered = None if no_start or has_run else client.get(plugin_path(response["name"]))
-    kept_disabled = not no_start and not was_enabled and response["state"] != "running"
-    if kept_disabled:
-        client.post(f"{path}/disable")
     after = client.get(f"{path}/tools")
     return EnabledPlugin(
         response,
@@ -165,7 +161,7 @@ def enable_installed(
         client.has_daemon,
         has_marks=bool(after["read_marks"]["untrusted"]),
         quarantined=tuple(tool["name"] for tool in after["tools"] if tool["standing"] == "quarantined"),
-        kept_disabled=kept_disabled,
+        kept_disabled=not response["enabled"],
     )
 
 
