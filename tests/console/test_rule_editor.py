@@ -122,7 +122,11 @@ def test_own_cases_are_kept_and_run_before_a_rule_is_saved(served: Daemon, olga:
     assert "1 of" in saved.text and "guests add no hay" in saved.text  # it runs, and fails
     assert "1 of" in served.paddock.quickly("policy", "test", code=1).err
     (digest,) = set(re.findall(r'name="digest" value="(sha256:\w+)"', saved.text))
-    assert olga.send("/policy/tests", text="").status == 409  # based on what is not there any more
+    late = olga.send("/policy/tests", text="")  # based on what is not there any more
+    assert (late.status, 'name="digest" value=""' in late.text) == (409, True)
+    assert (
+        olga.send("/policy/tests", text="", digest=f"sha256:{'0' * 64}").text.count(f'value="sha256:{"0" * 64}"') == 1
+    )
     passing = f"cases:\n  - {case % 'deny'}\n"
     assert "came out as expected" in olga.followed("/policy/tests", text=passing, digest=digest).text
 

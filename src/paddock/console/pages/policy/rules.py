@@ -95,13 +95,22 @@ class PolicyPages:
             await self._host.policy.editor.save_cases(context.principal, text, based_on=digest)
         except PaddockError as error:
             status = 409 if isinstance(error, Conflict) else 422
-            return await self._render_tests(request, typed=text, problem=error, status=status)
+            return await self._render_tests(request, typed=text, based_on=digest or "", problem=error, status=status)
         return redirect_with_flash("/policy/tests?run=1", "cases_saved")
 
     async def _render_tests(
-        self, request: Request, *, typed: str | None = None, problem: PaddockError | None = None, status: int = 200
+        self,
+        request: Request,
+        *,
+        typed: str | None = None,
+        based_on: str = "",
+        problem: PaddockError | None = None,
+        status: int = 200,
     ) -> Response:
-        """Render the page of the tests; `typed` is the text of own cases that was not saved."""
+        """Render the page of the tests; `typed` is the text of own cases that was not saved, `based_on` its digest.
+
+        A text that was refused keeps its digest: sent once more, it must not replace what another person saved.
+        """
         results, stored, own = None, None, list[PolicyCase]()
         edits, editor = HOST.allows(caller_of(request)), self._host.policy.editor
         try:
@@ -116,7 +125,7 @@ class PolicyPages:
             "own": len(own),
             "edits": edits,
             "text": typed if typed is not None else stored.text if stored else "",
-            "digest": stored.digest if stored else "",
+            "digest": based_on if typed is not None else stored.digest if stored else "",
             "problem": problem,
             "mistakes": _problems_in(problem),
         }
