@@ -287,6 +287,14 @@ def test_the_shipped_cases_are_about_made_up_things_and_nothing_is_said_of_those
     assert (said.json["assumed"], "!" in said.err) == ([], False)
 
 
+def test_two_cases_of_one_name_are_refused_with_both_lines(paddock: Paddock, tmp_path: Path) -> None:
+    case = "{name: no hay, who: guest, what: {call: hay.add, effects: [db_write]}, expect: deny}"
+    (error,) = paddock.quickly("policy", "test", write_cases(tmp_path, case, case), "--json", code=6).error["errors"]
+
+    assert (error["path"], error["line"]) == ("cases[1].name", 3)
+    assert error["message"] == "there is a case 'no hay' already, in line 2"
+
+
 def test_mistakes_in_a_table_of_cases_are_told_with_their_lines(paddock: Paddock, tmp_path: Path) -> None:
     file = tmp_path / "cases.yaml"
     file.write_text(

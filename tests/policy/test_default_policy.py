@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.policy.rulebook import ANN, policy_of, thing
+from tests.policy.rulebook import ANN, policy_of, rule, thing
 
 from fixtures.all_cases import all_cases
 from paddock.cli.output.explanation_text import decision_lines
+from paddock.host.policy.rule_change import newly_failed_cases
 from paddock.manifest.capability import HostService
-from paddock.policy.cases import PolicyCase, find_failed_cases, read_case_file, read_cases
+from paddock.policy.cases import PolicyCase, find_failed_cases, parse_cases, read_case_file, read_cases
 from paddock.policy.decision import Ask, Deny
 from paddock.policy.explain import explain
 from paddock.policy.principal import PolicyPrincipal
@@ -92,3 +93,17 @@ def test_the_stricter_examples_are_rules_once_the_slashes_are_gone() -> None:
     assert policy.decide(build_call_request(ANN, sending)).policies == ("unsigned-plugins-send-nothing",)
     assert isinstance(final, Ask)
     assert (final.quorum, final.four_eyes) == (2, True)
+
+
+def test_a_case_that_newly_fails_is_not_hidden_by_one_of_the_same_name_that_failed_before() -> None:
+    name = "a member reads unattended"  # a shipped one, which fails already
+    nothing_of_notes = rule(
+        "no-notes", 'forbid (principal, action in Action::"anyCall", resource == Callable::"notes.list")'
+    )
+    nothing = rule("nothing", 'forbid (principal, action in Action::"anyCall", resource)')
+    text = f"cases:\n  - {{name: {name}, who: member, what: parrot.say, expect: allow}}\n"
+    own = read_cases(parse_cases(text), build_vocabulary())
+
+    before, after = (policy_of(one, shipped=True) for one in (nothing_of_notes, nothing))
+    assert name in [one.case.name for one in find_failed_cases(before, CASES)]
+    assert name in [one.name for one in newly_failed_cases(before, after, own)[1]]

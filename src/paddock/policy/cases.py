@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from paddock.config.toml_file import parse_toml
 from paddock.core.errors import Invalid, NotFound, OperatorError, Problem
+from paddock.core.printable import printable
 from paddock.core.schema.compile import compile_trusted
 from paddock.manifest.capability import InvalidCapability, parse_capability
 from paddock.manifest.syntax.document import ParsedDocument
@@ -155,10 +156,26 @@ def read_cases(
             cases.append(_read_case(index + 1, item, installed))
         except NotFound as error:
             problems.append(error.as_problem(path))
+    problems += _repeated_names(document, case_items)
     if problems:
         count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
         raise Invalid(f"{document.name} has {count}", document.with_lines(problems), code="policy.cases")
     return cases
+
+
+def _repeated_names(document: ParsedDocument, case_items: Sequence[Mapping[str, Any]]) -> list[Problem]:
+    """Return a problem for each name that an earlier case has: one of them could fail under the other's name."""
+    first: dict[str, int] = {}
+    problems: list[Problem] = []
+    for index, name in enumerate(item.get("name") for item in case_items):
+        if name is None:
+            continue
+        if (earlier := first.setdefault(name, index)) != index:
+            line = document.line_of(("cases", earlier, "name"))
+            where = f"in line {line}" if line is not None else f"number {earlier + 1}"
+            message = f"there is a case {printable(name, 100)!r} already, {where}"
+            problems.append(Problem(f"cases[{index}].name", message, "give it another name"))
+    return problems
 
 
 def _unclear_action(path: str, what: Any) -> list[Problem]:
