@@ -141,6 +141,33 @@ def test_own_cases_are_kept_and_run_before_a_rule_is_saved(served: Daemon, olga:
     assert not (served.paddock.home / "policies" / "cases.yaml").exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "says"), [("folder", "is a folder"), ("link", "is a link"), ("dangling", "is a link")]
+)
+def test_cases_that_are_no_ordinary_file_are_refused_with_words_and_stay(
+    served: Daemon, olga: Person, kind: str, says: str
+) -> None:
+    path = served.paddock.home / "policies" / "cases.yaml"
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    elsewhere = served.paddock.home / "elsewhere.yaml"
+    elsewhere.write_text("cases:\n  - {who: member, what: parrot.say, expect: allow}\n")
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(elsewhere if kind == "link" else served.paddock.home / "none.yaml")
+    try:
+        page = olga.get("/policy/tests")
+        assert (page.status, says in page.text) == (200, True)
+        saved = olga.send("/policy/tests", text=elsewhere.read_text())
+        assert (saved.status, says in saved.text) == (422, True)
+        change = served.ask("POST", "/policy/files/quiet.cedar/check", {"text": QUIET})
+        assert (change.status, says in change.body["failed_tests"][0]["why"]) == (200, True), change.body
+        assert says in served.paddock.quickly("policy", "test", code=6).err
+        assert path.is_dir() if kind == "folder" else path.is_symlink()
+    finally:
+        path.rmdir() if kind == "folder" else path.unlink()
+
+
 def test_the_editor_is_for_operators_of_the_host(served: Daemon, olga: Person) -> None:
     ann, omar = signed_in(served, "ann"), signed_in(served, "omar", "--tenant", "acme")
     for person in (ann, omar):

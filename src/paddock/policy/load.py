@@ -112,10 +112,11 @@ def read_rule_file(path: Path, *, guarded: bool) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise OperatorError(f"cannot read {path}: {error.strerror}", code="policy.unreadable") from error
+    stats = os.fstat(descriptor)
+    if not stat.S_ISREG(stats.st_mode):  # a folder cannot even be opened as a file
+        os.close(descriptor)
+        raise OperatorError(f"{path} is not an ordinary file", code="policy.unreadable")
     with os.fdopen(descriptor, "rb") as file:
-        stats = os.fstat(file.fileno())
-        if not stat.S_ISREG(stats.st_mode):
-            raise OperatorError(f"{path} is not an ordinary file", code="policy.unreadable")
         if guarded:
             _refuse_unsafe(path, stats)
         content = file.read(MAX_RULE_FILE_BYTES + 1)

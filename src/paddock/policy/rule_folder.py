@@ -15,7 +15,7 @@ from paddock.config.directories import Directories, refuse_unsafe_directory
 from paddock.config.settings import PolicySettings
 from paddock.core.errors import Conflict, HostError, NotFound, OperatorError
 from paddock.core.printable import printable
-from paddock.policy.cases import CASES_FILE
+from paddock.policy.cases import CASES_FILE, has_own_cases
 from paddock.policy.load import MAX_RULE_FILES, custom_rules_folder, read_rule_file, read_rule_folder
 from paddock.policy.rules import RuleFile
 from paddock.store.filesystem import replace_private_file, sync_directory
@@ -84,9 +84,13 @@ class RuleFolder:
         return [StoredRuleFile.of(Path(file.origin).name, file.text) for file in files]
 
     def read_cases(self) -> StoredRuleFile | None:
-        """Return the operator's own test cases; None if there are none. Raises as `list_files` does."""
+        """Return the operator's own test cases; None if there are none.
+
+        Raises:
+            OperatorError: it is a link or a folder, or see `list_files`.
+        """
         path = self._path(CASES_FILE)
-        if not path.exists():
+        if not has_own_cases(path):
             return None
         refuse_unsafe_directory(path.parent)
         return StoredRuleFile.of(CASES_FILE, read_rule_file(path, guarded=True).decode("utf-8", "replace"))

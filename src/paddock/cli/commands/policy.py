@@ -288,7 +288,7 @@ def _load_cases(
     file: Path | None, folder: Path | None, policy: Policy, directories: Directories, settings: Settings
 ) -> tuple[list[PolicyCase], list[PolicyCase]]:
     """Return the shipped cases, unless a file is named; and those of the file, or of the one beside the rules."""
-    from paddock.policy.cases import CASES_FILE, read_case_file, read_cases
+    from paddock.policy.cases import CASES_FILE, has_own_cases, read_case_file, read_cases
     from paddock.policy.load import custom_rules_folder
 
     vocabulary, shipped = policy.rules.vocabulary, list["PolicyCase"]()
@@ -296,7 +296,7 @@ def _load_cases(
         shipped = read_cases(read_case_file(), vocabulary)
         folder = folder or custom_rules_folder(directories, settings.policy)
         file = folder / CASES_FILE if folder is not None else None
-        if file is None or not file.exists():
+        if file is None or not has_own_cases(file):
             return shipped, []
     table = read_case_file(file)
     with open_existing_store(directories, settings) as store:

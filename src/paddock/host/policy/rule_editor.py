@@ -129,7 +129,8 @@ class RuleEditor:
         Raises:
             Invalid: with every mistake.
         """
-        document, vocabulary = parse_cases(text), self._active_policy.policy.rules.vocabulary
+        vocabulary = self._active_policy.policy.rules.vocabulary
+        document = await asyncio.to_thread(parse_cases, text)
         return await self._views.run(lambda store: read_cases(document, vocabulary, installed_callables(store).find))
 
     async def own_cases(self) -> list[PolicyCase]:
