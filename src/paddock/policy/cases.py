@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -58,28 +57,6 @@ def read_case_file(file: Path | None = None) -> ParsedDocument:
     if path.suffix == ".toml":
         return ParsedDocument(str(path), parse_toml(content, path)[1])
     return parse_yaml(str(path), content.decode("utf-8", "replace"))
-
-
-def has_own_cases(path: Path) -> bool:
-    """Return whether there is a file of own cases at a path.
-
-    Raises:
-        OperatorError: what is there is not a regular file, e.g. a link or a folder, or cannot be looked at.
-    """
-    try:
-        mode = path.lstat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise OperatorError(f"cannot read {path}: {error.strerror}", code="policy.unreadable") from error
-    if stat.S_ISREG(mode):
-        return True
-    kind, hint = "not an ordinary file", "move it away"
-    if stat.S_ISLNK(mode):
-        kind, hint = "a link", "put the file itself there"
-    elif stat.S_ISDIR(mode):
-        kind = "a folder"
-    raise OperatorError(f"{path} is {kind}", code="policy.unreadable", hint=hint)
 
 
 def parse_cases(text: str) -> ParsedDocument:

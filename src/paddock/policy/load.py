@@ -125,6 +125,28 @@ def read_rule_file(path: Path, *, guarded: bool) -> bytes:
     return content
 
 
+def has_own_cases(path: Path) -> bool:
+    """Return whether there is a file of own cases at a path.
+
+    Raises:
+        OperatorError: what is there is not a regular file, e.g. a link or a folder, or cannot be looked at.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise OperatorError(f"cannot read {path}: {error.strerror}", code="policy.unreadable") from error
+    if stat.S_ISREG(mode):
+        return True
+    kind, hint = "not an ordinary file", "move it away"
+    if stat.S_ISLNK(mode):
+        kind, hint = "a link", "put the file itself there"
+    elif stat.S_ISDIR(mode):
+        kind = "a folder"
+    raise OperatorError(f"{path} is {kind}", code="policy.unreadable", hint=hint)
+
+
 def _refuse_unsafe(path: Path, stats: os.stat_result) -> None:
     if stats.st_uid not in (os.geteuid(), 0):
         raise OperatorError(

@@ -15,8 +15,8 @@ from paddock.config.directories import Directories, refuse_unsafe_directory
 from paddock.config.settings import PolicySettings
 from paddock.core.errors import Conflict, HostError, NotFound, OperatorError
 from paddock.core.printable import printable
-from paddock.policy.cases import CASES_FILE, has_own_cases
-from paddock.policy.load import MAX_RULE_FILES, custom_rules_folder, read_rule_file, read_rule_folder
+from paddock.policy.cases import CASES_FILE
+from paddock.policy.load import MAX_RULE_FILES, custom_rules_folder, has_own_cases, read_rule_file, read_rule_folder
 from paddock.policy.rules import RuleFile
 from paddock.store.filesystem import replace_private_file, sync_directory
 

@@ -288,8 +288,8 @@ def _load_cases(
     file: Path | None, folder: Path | None, policy: Policy, directories: Directories, settings: Settings
 ) -> tuple[list[PolicyCase], list[PolicyCase]]:
     """Return the shipped cases, unless a file is named; and those of the file, or of the one beside the rules."""
-    from paddock.policy.cases import CASES_FILE, has_own_cases, read_case_file, read_cases
-    from paddock.policy.load import custom_rules_folder
+    from paddock.policy.cases import CASES_FILE, read_case_file, read_cases
+    from paddock.policy.load import custom_rules_folder, has_own_cases
 
     vocabulary, shipped = policy.rules.vocabulary, list["PolicyCase"]()
     if file is None:
