@@ -93,11 +93,16 @@ def test_a_person_grants_a_plugin_what_it_requests_and_a_key_does_not(
     managed: Peopled, cookies: dict[str, str]
 ) -> None:
     path = "/plugins/notes/grant"
-    refused = managed.ask("omar", "POST", path, {"grant": [API]})
-    assert refused.status == 403
-    wider = from_browser(managed, cookies["omar"], "POST", path, {"grant": ["net:*"]})
+    digest = managed.ask("omar", "GET", path).body["digest"]
+    for nothing_or_more in ([], [API]):
+        refused = managed.ask("omar", "POST", path, {"grant": nothing_or_more, "digest": digest})
+        assert (refused.status, refused.body["code"]) == (403, "auth.person_needed")
+    wider = from_browser(managed, cookies["omar"], "POST", path, {"grant": ["net:*"], "digest": digest})
     assert (wider.status, wider.body["code"]) == (400, "capability.not_asked")
-    granted = from_browser(managed, cookies["omar"], "POST", path, {"grant": [API]}).body
+    unseen = from_browser(managed, cookies["omar"], "POST", path, {"grant": [API], "digest": "sha256:another"})
+    assert (unseen.status, unseen.body["code"]) == (409, "plugin.changed_meanwhile")
+    assert managed.ask("omar", "GET", path).body["missing"] == [API]
+    granted = from_browser(managed, cookies["omar"], "POST", path, {"grant": [API], "digest": digest}).body
     assert (granted["granted_before"], granted["missing"], granted["screen"]["facts"]["source"]) == (
         True,
         [],

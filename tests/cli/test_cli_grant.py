@@ -56,3 +56,17 @@ def grants_in_acme(paddock: Paddock) -> None:
     assert ANY_HOST in recorded
     still = paddock("plugin", "enable", "notes", *acme, "--yes", "--json", code=4).error
     assert READ in str(still["details"])
+
+
+def test_a_grant_that_starts_a_waiting_plugin_says_so_and_shows_all_of_it(paddock: Paddock, source: Path) -> None:
+    acme = ("--tenant", "acme")
+    native(source / "one")
+    native(source / "two", version="2.0.0", capabilities=[ANY_HOST])
+    paddock.quickly("plugin", "install", source / "one", "--yes")
+    paddock.quickly("tenant", "add", "acme")
+    paddock.quickly("plugin", "enable", "notes", *acme, "--yes", "--no-start")
+    paddock.quickly("plugin", "install", source / "two", "--yes", "--grant", ANY_HOST)
+
+    said = paddock.quickly("plugin", "grant", "notes", ANY_HOST, *acme, "--yes").err
+    assert "notes is enabled: this starts it" in said
+    assert "any port" in said and "tenant" in said

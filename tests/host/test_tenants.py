@@ -15,7 +15,7 @@ from fixtures.ledger_entries import list_recent
 from paddock import Config, Host, open_host
 from paddock.config.local_file import set_system_value
 from paddock.core.call import Principal
-from paddock.core.errors import Conflict, NeedsConsent, NotFound
+from paddock.core.errors import Conflict, Invalid, NeedsConsent, NotFound
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.manifest.capability import parse_capability
 from paddock.plugins.manage.enable import enable, find_grant_state
@@ -277,6 +277,25 @@ async def test_a_new_version_that_asks_for_more_waits_for_the_yes_of_each_tenant
     grants = {"plugin": "parrot", "tenant": "acme", "grants": [asked]}
     assert shown["runtime"]["action"] == {"kind": "plugin.enable", "arguments": grants}
     assert (ours["version"], theirs["version"]) == ("2.0.0", "2.0.0")
+
+
+async def test_a_grant_that_would_start_an_enabled_plugin_is_checked_as_enabling_it_is(home: Home) -> None:
+    asked = parse_capability("net:example.test:443")
+    home.install()
+    with_acme(home)
+    home.changing(lambda plugins: enable(plugins.for_tenant(ACME), "parrot"))
+    home.upgrade("parrot", "2.0.0", capabilities=[str(asked)], runtime={"command": ["no-such-program"]})
+    async with open_host(Config(home=home.path, environ={}, start="nothing")) as host, asyncio.timeout(60):
+        shown = await host.plugins.lifecycle.grant_state("parrot", ACME)
+        assert (shown["enabled"], shown["missing"]) == (True, [str(asked)])
+        with pytest.raises(Invalid) as refused:
+            await host.plugins.lifecycle.grant(
+                "parrot", [asked], digest=shown["digest"], tenant=ACME, by=host.operator_context(None).principal.id
+            )
+        after = await host.plugins.lifecycle.grant_state("parrot", ACME)
+
+    assert [problem.code for problem in refused.value.problems] == ["program_missing"]
+    assert after["missing"] == [str(asked)]
 
 
 @pytest.mark.req("B-22", "calls")

@@ -91,6 +91,11 @@ class GrantBody(TypedDict):
         MemberConstraint(max_items=MAX_GRANTS),
         "Capabilities that a person has just granted, as the plugin requests them.",
     ]
+    digest: Annotated[
+        str,
+        MemberConstraint(min_length=1, max_length=256),
+        "The `digest` that the person was shown with them; 409 if another version is in use.",
+    ]
 
 
 class EnabledResponseJson(EnabledPluginJson):
@@ -159,11 +164,12 @@ class PluginRoutes:
                 "/plugins/{name}/grant",
                 self.grant,
                 "Grant a plugin what it requests",
-                "What the tenant grants to it then. It is not enabled by this. Not for API keys; 400 if the plugin does"
+                "What the tenant grants to it then. It is not enabled by this; but one that is enabled starts once"
+                " nothing is missing, and is checked first as for `enable`. Not for API keys; 400 if the plugin does"
                 " not request one of the capabilities.",
                 query=TENANT_PARAM,
-                request_body=RequestBody(GrantBody, {"grant": ["net:api.example.com:443"]}),
-                error_statuses=(502,),
+                request_body=RequestBody(GrantBody, {"grant": ["net:api.example.com:443"], "digest": "sha256:…"}),
+                error_statuses=(409, 502),
                 access=OPERATOR,
             ),
             ApiRoute(
@@ -255,11 +261,13 @@ class PluginRoutes:
         return _grant_response(request, await self._host.plugins.lifecycle.grant_state(path_param(request), tenant))
 
     async def grant(self, request: Request) -> JsonResponse[GrantStateJson]:
-        body, principal = validated_body(request, GrantBody), caller_of(request).principal
+        body, principal = validated_body(request, GrantBody), require_interactive_person(caller_of(request).principal)
         tenant, capabilities = await request_tenant(self._host, request), parse_own_grants(body, principal)
         return _grant_response(
             request,
-            await self._host.plugins.lifecycle.grant(path_param(request), capabilities, tenant=tenant, by=principal.id),
+            await self._host.plugins.lifecycle.grant(
+                path_param(request), capabilities, digest=body["digest"], tenant=tenant, by=principal.id
+            ),
         )
 
     async def disable_plugin(self, request: Request) -> JsonResponse[DisabledPluginJson]:

@@ -36,8 +36,8 @@ from paddock.plugins.install.regrant import resolve_with_capabilities
 from paddock.plugins.install.request import InstallRequest, how_to_grant_more, resolve_request
 from paddock.plugins.install.resolution_cache import InstallStopped
 from paddock.plugins.install.resolve import ResolvedPackage, resolve_package
-from paddock.plugins.manage.enable import missing_configuration
 from paddock.plugins.manage.remove import clean_up_interrupted
+from paddock.plugins.manage.start_requirements import missing_configuration
 from paddock.plugins.package.source import PackageSource, SourceKind
 from paddock.plugins.package.stage import sweep_staging
 from paddock.plugins.store.store import PluginStore

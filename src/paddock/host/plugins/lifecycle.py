@@ -64,6 +64,8 @@ class GrantStateJson(TypedDict):
 
     name: str
     version: Annotated[str, "The version in use."]
+    digest: Annotated[str, "The digest of its files, which a grant names."]
+    enabled: Annotated[bool, "Whether it is enabled: then it starts once nothing is missing."]
     granted_before: Annotated[bool, "Whether the tenant has granted it anything before."]
     requested: Annotated[list[str], "The capabilities that it requests."]
     missing: Annotated[list[str], "Those that the tenant has not granted."]
@@ -211,16 +213,19 @@ class PluginLifecycle:
         return runtime_to_json(status, on_demand=status.state in (PluginState.DISABLED, PluginState.STOPPED))
 
     async def grant(
-        self, name: str, capabilities: Iterable[Capability], *, tenant: Tenant, by: PrincipalId
+        self, name: str, capabilities: Iterable[Capability], *, digest: str, tenant: Tenant, by: PrincipalId
     ) -> GrantStateJson:
         """Grant capabilities to a plugin for a tenant, and return what it is granted then. `by` consented to them.
 
+        One that is enabled may start with them, so it is checked as `enable` checks it.
+
         Raises:
+            Conflict: the version in use is not the one of this digest.
             NotFound: it is not installed.
             OperatorError: it does not request one of them.
         """
         consented = tuple(capabilities)
-        row = await self._store.run(lambda store: grant_capabilities(store, name, consented), tenant, by=by)
+        row = await self._store.run(lambda store: grant_capabilities(store, name, consented, digest), tenant, by=by)
         await self._reconciler.reconcile()
         return await self.grant_state(row.plugin, tenant)
 
@@ -239,6 +244,8 @@ class PluginLifecycle:
             return {
                 "name": state.row.plugin,
                 "version": state.row.version,
+                "digest": state.row.digest,
+                "enabled": state.grant is not None and state.grant.enabled,
                 "granted_before": state.grant is not None,
                 "requested": [str(one) for one in requested_capabilities(manifest_of(state.row))],
                 "missing": [str(one) for one in state.missing_capabilities()],

@@ -32,7 +32,7 @@ from paddock.host.repairs.ignore_list import IgnoredRepair, read_ignored
 from paddock.host.secrets.secret_service import read_wrapping_key_status
 from paddock.manifest.model import Manifest
 from paddock.plugins.install.config_secrets import find_unset_references
-from paddock.plugins.manage.enable import unset_required_fields
+from paddock.plugins.manage.start_requirements import unset_required_fields
 from paddock.plugins.package.tree import fingerprint
 from paddock.plugins.store.listing import InstalledPlugin, InstalledState, list_plugins
 from paddock.plugins.store.rows import given_up_times

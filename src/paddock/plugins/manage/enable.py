@@ -2,56 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from paddock.cage.plan.host_filesystem import DiskFilesystem
-from paddock.cage.plan.programs import PROGRAM_PATH, find_program
-from paddock.config.local_file import PluginEntry, read_entries
 from paddock.core.action import Action
-from paddock.core.errors import Conflict, Invalid, Modified, NeedsConsent, PluginError, Problem
+from paddock.core.errors import Conflict, Invalid, Modified, NeedsConsent, Problem
 from paddock.core.events.plugin_management import PluginDisabled, PluginEnabled, PluginGranted, PluginModifiedDetected
-from paddock.core.events.plugin_runtime import PluginToolNameCollision
 from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.core.printable import printable
-from paddock.core.semver import Constraint, Version
 from paddock.manifest.capability import Capability, missing_capabilities
-from paddock.manifest.command import environment_program
-from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.manifest.permissions import requested_capabilities
-from paddock.manifest.read import DirectoryFiles
-from paddock.manifest.rules.readiness import find_blockers, find_disallowed_hosts
+from paddock.plugins.manage.start_requirements import check_requirements
 from paddock.plugins.package.tree import verify_tree
 from paddock.plugins.store.lookup import (
-    find_by_name_or_alias,
     manifest_of,
     pinned_version_missing_error,
     require_plugin,
 )
-from paddock.plugins.store.node_files import ensure_local_files, find_environment
+from paddock.plugins.store.node_files import ensure_local_files
 from paddock.plugins.store.rows import (
     Grant,
     PluginRow,
     VersionRow,
-    all_grants,
-    current_versions,
     find_grant,
     find_version,
     grant_changed_at,
     granted_capabilities,
     save_grant,
     tree_of,
-    versions_of,
 )
 from paddock.plugins.store.store import PluginStore
 from paddock.store.database import Transaction
 
 if TYPE_CHECKING:
-    from paddock.plugins.environments.store import Environment
+    pass
 
 
 DID_NOT_START: Final = "did not start"
@@ -68,6 +55,12 @@ class GrantState(Struct, frozen=True):
         """Return the requested capabilities that are neither granted by this tenant nor acknowledged."""
         granted = granted_capabilities(self.grant)
         return missing_capabilities([*granted, *acknowledged], requested_capabilities(manifest_of(self.row)))
+
+    def starts_with(self, acknowledged: Iterable[Capability]) -> bool:
+        """Whether it may start with a grant of these: it is enabled, and lacks nothing that the tenant has to grant."""
+        if self.grant is None or not self.grant.enabled:
+            return False
+        return self.grant.tenant == DEFAULT_TENANT or not self.missing_capabilities(acknowledged)
 
 
 def find_grant_state(tx: Transaction, store: PluginStore, name: str) -> GrantState:
@@ -119,41 +112,6 @@ def domain_not_allowed_error(plugin: str, problems: Sequence[Problem]) -> Invali
     )
 
 
-def check_callable_names(store: PluginStore, manifest: Manifest) -> None:
-    """Check that no other enabled plugin has a callable of the same full name.
-
-    Raises:
-        Conflict: names the first such plugin; the collision is recorded.
-    """
-    versions, grants = store.database.read(lambda tx: (current_versions(tx), all_grants(tx, store.tenant)))
-    full_names = set(callable_full_names(manifest))
-    for name, row in sorted(versions.items()):
-        grant = grants.get(name)
-        if name == manifest.name or grant is None or not grant.enabled:
-            continue
-        # Only such names can have a full name in common, so most manifests need not be read.
-        if not (name.startswith(f"{manifest.name}.") or manifest.name.startswith(f"{name}.")):
-            continue
-        for collision in sorted(full_names & set(callable_full_names(manifest_of(row)))):
-            event = PluginToolNameCollision(first=name, second=manifest.name, tool=collision)
-            store.database.write(lambda tx, event=event: store.publish(tx, event))
-            raise Conflict(
-                f"{name} already has a callable {collision}",
-                code="tool_name_collision",
-                hint="disable one of them",
-                action=Action.of("plugin.disable", plugin=name, tenant=store.tenant),
-                details={"first": name, "second": manifest.name, "tool": collision},
-            )
-
-
-def callable_full_names(manifest: Manifest) -> Iterator[str]:
-    """Yield the full names of the plugin's callables, which begin with the plugin's name."""
-    for spec in manifest.callables:
-        yield f"{manifest.name}.{spec.name}"
-    if manifest.whole is not None:
-        yield manifest.name
-
-
 def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = ()) -> VersionRow:
     """Enable a plugin for this tenant; see `enable_revocably`."""
     return enable_revocably(store, name, acknowledged)[0]
@@ -183,34 +141,14 @@ def enable_revocably(
     state = store.database.read(lambda tx: find_grant_state(tx, store, name))
     row = state.row
     require_intact(store, row)
-    manifest = manifest_of(row)
     if missing := state.missing_capabilities(acknowledged):
         raise grant_required_error(store.tenant, row, missing)
-    files = DirectoryFiles(ensure_local_files(store, row))
-    problems = [
-        *find_blockers(manifest, files),
-        *find_disallowed_hosts(manifest, store.allowed_domains),
-        *_missing_programs(store, row, manifest, files),
-        *_unmet_requirements(store, manifest),
-    ]
-    if problems:
-        raise Invalid(
-            f"{row.plugin} cannot be enabled yet",
-            problems,
-            code="plugin.cannot_enable",
-            hint="fix the listed problems first",
-            action=Action.of("plugin.enable", plugin=row.plugin, tenant=store.tenant),
-        )
-    check_callable_names(store, manifest)
+    check_requirements(store, row)
 
     def unit(tx: Transaction) -> NewlyEnabled | None:
         # The state checked above must still hold: another command may have upgraded it meanwhile.
         if find_grant_state(tx, store, row.plugin) != state:
-            raise Conflict(
-                f"{row.plugin} changed while it was being checked",
-                code="plugin.changed_meanwhile",
-                hint="review it again as it is now",
-            )
+            raise changed_meanwhile_error(row.plugin)
         granted = state.grant.capabilities if state.grant else ()
         newly_granted = tuple(str(one) for one in state.missing_capabilities())
         now = store.now()
@@ -225,6 +163,15 @@ def enable_revocably(
         return NewlyEnabled(row.plugin, now, state.grant.given_up if state.grant else "")
 
     return row, store.database.write(unit)
+
+
+def changed_meanwhile_error(plugin: str) -> Conflict:
+    """Build the error for a plugin that is not any more what was checked or shown to a person."""
+    return Conflict(
+        f"{plugin} changed while it was being checked",
+        code="plugin.changed_meanwhile",
+        hint="review it again as it is now",
+    )
 
 
 def disable_not_started(store: PluginStore, newly: NewlyEnabled) -> bool:
@@ -297,117 +244,3 @@ def require_intact(store: PluginStore, row: VersionRow) -> None:
             "added": list(difference.added),
         },
     )
-
-
-def _missing_programs(store: PluginStore, row: VersionRow, manifest: Manifest, files: DirectoryFiles) -> list[Problem]:
-    """Return problems for programs that the plugin's command names and the cage would not find.
-
-    Whether a program may be shown depends on more than its name; that is checked when the cage is compiled.
-    """
-    runtime = manifest.runtime
-    try:
-        environment = find_environment(store, row)
-        command = _environment_command(manifest, environment) if environment else None
-    except PluginError as error:
-        return [error.as_problem("runtime")]
-    if not isinstance(runtime, CommandRuntime):
-        return []
-    if command is not None:
-        return [] if _program_exists(command[0], files) else [_missing_program_problem(0, command[0])]
-    programs = runtime.command[:2] if runtime.command[0].rpartition("/")[2] == "env" else runtime.command[:1]
-    return [
-        _missing_program_problem(index, program)
-        for index, program in enumerate(programs)
-        if not _program_exists(program, files)
-    ]
-
-
-def _missing_program_problem(index: int, program: str) -> Problem:
-    return Problem(
-        f"runtime.command[{index}]",
-        f"this machine has no program {printable(program)} where plugins look for programs",
-        f"install it into one of {PROGRAM_PATH.replace(':', ', ')}",
-        "program_missing",
-    )
-
-
-def _environment_command(manifest: Manifest, environment: Environment) -> tuple[str, ...] | None:
-    """Return the command as resolved in an environment, if the manifest names a program of it."""
-    runtime = manifest.runtime
-    if not isinstance(runtime, CommandRuntime) or environment_program(runtime.command) is None:
-        return None
-    from paddock.plugins.environments.requirements import resolve_command
-
-    return resolve_command(manifest, environment)
-
-
-def _program_exists(program: str, files: DirectoryFiles) -> bool:
-    if program.startswith("./"):
-        return True  # checked with the rest of the package
-    if "/" in program and not program.startswith("/"):
-        return files.exists(program)
-    return find_program(program, PROGRAM_PATH, DiskFilesystem()) is not None
-
-
-def _unmet_requirements(store: PluginStore, manifest: Manifest) -> list[Problem]:
-    """Return problems for required tools that are not installed or not enabled, and for missing configuration."""
-
-    def unit(tx: Transaction) -> list[Problem]:
-        problems: list[Problem] = []
-        for index, tool in enumerate(manifest.requires.tools):
-            path = f"requires.tools[{index}]"
-            plugin = find_by_name_or_alias(tx, tool.name)
-            fitting = [
-                row
-                for row in (versions_of(tx, plugin.name) if plugin else [])
-                if Constraint.parse(tool.constraint).allows(Version.parse(row.version))
-            ]
-            grant = find_grant(tx, store.tenant, plugin.name) if plugin else None
-            if not fitting:
-                problems.append(
-                    Problem(
-                        path,
-                        f"the tool {tool.name} ({tool.constraint}) is not installed",
-                        "install it first",
-                        "tool_missing",
-                    )
-                )
-            elif grant is None or not grant.enabled:
-                problems.append(
-                    Problem(
-                        path,
-                        f"the tool {tool.name} is not enabled",
-                        code="tool_disabled",
-                        action=Action.of("plugin.enable", plugin=tool.name, tenant=store.tenant),
-                    )
-                )
-        return problems
-
-    return [*store.database.read(unit), *missing_configuration(store, manifest)]
-
-
-def missing_configuration(store: PluginStore, manifest: Manifest) -> list[Problem]:
-    required = _required_fields(manifest)
-    if not required:
-        return []
-    entry = read_entries(store.config_file).get(manifest.name)
-    return [
-        Problem(
-            f"system_config.{name}",
-            "is required and not set on this machine",
-            code="config_missing",
-            action=Action.of("plugin.configure", plugin=manifest.name, field=name, tenant=store.tenant),
-        )
-        for name in unset_required_fields(manifest, entry)
-    ]
-
-
-def unset_required_fields(manifest: Manifest, entry: PluginEntry | None) -> list[str]:
-    """Return the configuration fields that a plugin requires and that are not set."""
-    set_fields = set(entry.raw_values) if entry else set[str]()
-    return [name for name in _required_fields(manifest) if name not in set_fields]
-
-
-def _required_fields(manifest: Manifest) -> list[str]:
-    schema = manifest.system_config_schema or {}
-    return [name for name in schema.get("required", []) if "default" not in schema.get("properties", {}).get(name, {})]

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def grant(name: str, capabilities: tuple[str, ...], *, tenant: str, yes: bool, as_json: bool) -> None:
     """Show what a tenant grants to a plugin, or grant it more of what it requests.
 
-    A grant does not enable the plugin. What its manifest does not request cannot be granted: install or upgrade it with
-    that capability.
+    A grant does not enable the plugin; one that is enabled and waits for grants starts with the last of them. What its
+    manifest does not request cannot be granted: install or upgrade it with that capability.
     """
     from paddock.cli.client.api_client import open_client, open_client_for_change, plugin_path
 
@@ -47,7 +47,8 @@ def grant(name: str, capabilities: tuple[str, ...], *, tenant: str, yes: bool, a
     with open_client_for_change(tenant) as client:
         before = client.get(path)
         _confirm(before, capabilities, tenant, yes=yes)
-        state = client.post(path, {"grant": list(capabilities)}, timeout_s=None)
+        body = {"grant": list(capabilities), "digest": before["digest"]}
+        state = client.post(path, body, timeout_s=None)
     new = [one for one in before["missing"] if one not in state["missing"]]
     if as_json:
         print_json(_state_to_json(state) | {"new": new})
@@ -72,7 +73,8 @@ def _confirm(state: Mapping[str, Any], texts: Sequence[str], tenant: str, *, yes
     if not new:
         return
     screen = state["screen"]
-    if not state["granted_before"]:
+    starts = state["enabled"] and set(state["missing"]) <= set(map(str, new))
+    if starts or not state["granted_before"]:
         print_consent_screen(screen)
     reasons = {danger["capability"]: danger["reason"] for danger in screen["dangers"]}
     for capability in new:
@@ -80,6 +82,8 @@ def _confirm(state: Mapping[str, Any], texts: Sequence[str], tenant: str, *, yes
     action = Action.of("plugin.grant", plugin=state["name"], tenant=tenant, capabilities=tuple(map(str, new)))
     dangers = [danger for danger in screen["dangers"] if danger["capability"] in map(str, new)]
     details = {"capabilities": [str(one) for one in new], "dangers": dangers}
+    if starts:
+        print_message(f"{styled('!', 'yellow')} {printable(state['name'])} is enabled: this starts it")
     confirm(f"Grant this to {label}?", yes=yes, retype=command_line(action), details=details)
 
 
