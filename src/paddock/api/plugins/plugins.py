@@ -248,7 +248,7 @@ class PluginRoutes:
             by=principal.id,
         )
         trusted: list[str] = []
-        if trusting and not enabled["reason"]:
+        if trusting and enabled["enabled"] and not enabled["reason"]:
             await self._host.plugins.features.tools(enabled["name"], tenant=tenant, discover=True)
             change = await self._host.plugins.definitions.trust(
                 enabled["name"], TrustedWord.READS, None, principal.id, tenant
