@@ -60,9 +60,9 @@ def test_what_a_key_did_is_shown_with_the_label_of_the_key(peopled: Peopled, coo
     assert called.status == 200
 
     shown = from_browser(peopled, cookies["olga"], "GET", f"//ledger?principal=key:{key['id']}").body
-    assert "ann’s night mailer" in shown
+    assert "ann’s key “night mailer”" in shown
     assert (
-        f"key:{key['id']} “ann’s night mailer”"
+        f"key:{key['id']} “ann’s key ‘night mailer’”"
         in peopled.daemon.paddock.quickly("ledger", "tail", "--principal", f"key:{key['id']}").out
     )
 

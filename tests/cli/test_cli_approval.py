@@ -401,7 +401,7 @@ def test_a_key_is_shown_by_its_owner_and_label_and_only_the_owner_is_said_to_ans
         alone.quickly("approval", "show", request["id"]).err,
         alone.quickly("explain", request["call_id"]).out,
     ):
-        assert "bob’s helper" in shown and f"key:{key}" not in shown
+        assert "bob’s key “helper”" in shown and f"key:{key}" not in shown
     alone.quickly("approval", "deny", request["id"], "-y")
 
 

@@ -15,7 +15,7 @@ from paddock.console.text.principal_text import multiline_params, principal_name
     ("principal", "said"),
     [
         ("user:ann", "ann"),
-        ("local:root", "root"),
+        ("local:root", "local user root"),
         ("key:abc", "API key abc"),
         ("role:approver", "anyone with the role approver"),
         ("acme/user:ann", "ann of acme"),
@@ -31,7 +31,7 @@ def test_a_principal_has_the_name_of_its_person(principal: str, said: str) -> No
 
 def test_a_key_is_called_by_its_label_and_one_that_is_gone_by_whom_it_acted_for() -> None:
     request = {"requester": "key:abc", "for_person": "user:ann"}
-    assert requester_name(request, {"key:abc": "ann’s mailer"}) == "ann’s mailer"
+    assert requester_name(request, {"key:abc": "Ann’s mailer"}) == "Ann’s mailer"
     assert requester_name(request, {"user:ann": "Ann Lee"}) == "Ann Lee, with the API key abc"
 
 

@@ -8,11 +8,11 @@ from typing import Final
 from paddock.principals.display_names import find_name
 
 ERASED_CALLER: Final = "an erased person"
-_KINDS: Final = {"agent": "agent {}", "adapter": "adapter {}", "plugin": "plugin {}"}
+_KINDS: Final = {"agent": "agent {}", "adapter": "adapter {}", "plugin": "plugin {}", "local": "local user {}"}
 
 
 def caller_text(principal: str | None, owner: str | None, names: Mapping[str, str]) -> str:
-    """Return the name of who made a call: `Ann Lee`, `Ann Lee’s assistant` for her key of that label, `agent planner`.
+    """Return the name of who made a call: `Ann Lee`, `Ann’s assistant` for her key of that label, `agent planner`.
 
     Args:
         principal: The principal; None if it was erased.

@@ -1,7 +1,15 @@
 """The names under which pages and commands show the people and API keys of a tenant.
 
-People choose their display names, and the labels of their keys. So a name that could be taken for another is shown with
-the login name, and a label with its owner. The principal itself, as in `user:ann`, is what identifies somebody.
+People choose their display names, and the labels of their keys, and either could read as somebody else. The rules:
+
+- A display name stands alone if it consists of Latin letters, spaces and `.'’-`, has no reserved word, is no
+  possessive, and nobody else of the tenant is called the same. Any other is followed by the login: `Мария (maria)`.
+  If it has other characters than letters and digits, it is also quoted, so that in a list it is one name:
+  `“Ray, Ann Lee” (bob)`.
+- The label of a key stands alone if it begins with a name that only its owner has and `'s`: `Ann's assistant`. Any
+  other is shown with the owner and the word key: `Ann Lee’s key “mailer”`.
+
+The principal itself, as in `user:ann`, is what identifies somebody.
 """
 
 from __future__ import annotations
@@ -9,17 +17,25 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from paddock.core.printable import printable
 from paddock.store.transaction import Transaction
 
 _MAX_SHOWN_CHARS: Final = 80
-_LIKE_OTHERS: Final = re.compile(
-    r"(?:agent|adapter|plugin|api key|key|members of|anyone with|an erased|local|root|paddock)\b|[^(]*\(|[^'’]*['’]s\b"
-)
-"""Names that read like a principal of another kind, like a key (`ann’s assistant`), or like a name with its login."""
+_LATIN: Final = r"A-Za-zÀ-ÖØ-öø-ƿǄ-ɏḀ-ỿ"
+"""The letters of Latin alphabets, without those like `ǃ` and `ɑ` that stand for a sound."""
+_PLAIN_NAME: Final = re.compile(f"(?=.*[{_LATIN}])[{_LATIN} .'’-]+")
+_POSSESSIVE: Final = re.compile(r"(?P<owner>[\w .'’-]+?)['’]s +(?P<rest>[\w .'’-]*\w[\w .'’-]*)")
+_IS_POSSESSIVE: Final = re.compile(r"['’]s?(?:\s|$)", re.IGNORECASE)
+_LIST_LIKE: Final = re.compile(r"[^\w .'’-]")
+"""Characters with which a name could read as several names, or as more than a name."""
+_QUOTES: Final = dict.fromkeys(map(ord, '"“”„‟«»＂'), "'")
+_INVISIBLE_LETTERS: Final = "\u115f\u1160\u3164\uffa0"
+"""Fillers, which are letters to Unicode. Other ignorable characters are marks or controls."""
+_LOOK_ALIKES: Final = str.maketrans({"l": "i", "ı": "i", "ł": "i", "ø": "o", "đ": "d", "ħ": "h", "ŧ": "t"})
+"""Letters that look like another in some typeface or at a glance: `AIice` with a capital i."""
 
 
 class OwnedLabel(NamedTuple):
@@ -49,21 +65,19 @@ def shown_names(people: Mapping[str, str], keys: Mapping[str, OwnedLabel]) -> di
         people: The display names by login name.
         keys: The labels by key id.
     """
-    display_names = {
-        login: printable(name, _MAX_SHOWN_CHARS) for login, name in people.items() if name != login and name.strip()
-    }
-    aliases = {login: _aliases(name) for login, name in display_names.items()}
-    bearers = Counter([*people, *(alias for login, own in aliases.items() for alias in own if alias != login)])
+    display_names = {login: name for login, name in people.items() if name != login and name.strip()}
+    standalone = {login: name for login, name in display_names.items() if _stands_alone(name)}
+    bearers = Counter(
+        alias for login in people for alias in {_comparable(login), *_aliases(display_names.get(login, ""))}
+    )
     names: dict[str, str] = {}
     for login, name in display_names.items():
-        comparable = _comparable(name)
-        ambiguous = bearers[comparable] > 1 or _LIKE_OTHERS.match(comparable)
-        names[f"user:{login}"] = f"{name} ({login})" if ambiguous else name
+        unique = login in standalone and bearers[_comparable(name)] == 1
+        names[f"user:{login}"] = printable(name, _MAX_SHOWN_CHARS) if unique else _with_login(name, login)
     for key_id, (label, owner) in keys.items():
-        own_aliases = [alias for alias in aliases.get(owner, ()) if bearers[alias] == 1]
-        owner_name = names.get(f"user:{owner}", owner)
+        own_aliases = {_comparable(owner), *_aliases(standalone.get(owner, ""))}
         names[f"key:{key_id}"] = label_with_owner(
-            printable(label, _MAX_SHOWN_CHARS) or f"key {key_id}", owner_name, (owner, *own_aliases)
+            label, key_id, names.get(f"user:{owner}", owner), {alias for alias in own_aliases if bearers[alias] == 1}
         )
     return names
 
@@ -74,27 +88,67 @@ def find_name(principal: str, names: Mapping[str, str]) -> str | None:
     return names.get(f"user:{bare_name}" if kind == "token" else principal)  # a token is a person’s
 
 
-def label_with_owner(label: str, owner: str, aliases: Iterable[str]) -> str:
-    """Return the label of a key with its owner, as in `ann’s assistant`: people choose labels, also misleading ones.
+def label_with_owner(label: str, key_id: str, owner: str, aliases: Collection[str]) -> str:
+    """Return the label of a key, with its owner unless it begins with them.
 
     Args:
-        label: The label.
+        label: The label; the key’s id stands for an empty one.
+        key_id: The id of the key.
         owner: What its owner is called.
-        aliases: What only the owner is called, in small letters. A label that begins with one of them stays as it is:
-            “Ann's assistant”.
+        aliases: What only the owner is called, as `_comparable` returns it.
     """
-    comparable = _comparable(label)
-    named = any(comparable.startswith(alias) and not comparable[len(alias) :][:1].isalnum() for alias in aliases)
-    return label if named else f"{owner}’s {label}"
+    shown = printable(label, _MAX_SHOWN_CHARS)
+    possessive = _POSSESSIVE.fullmatch(shown)
+    if possessive and _comparable(possessive["owner"]) in aliases:
+        return shown
+    return f"{owner}’s key {_quoted(shown) if shown.strip() else key_id}"
+
+
+def _stands_alone(name: str) -> bool:
+    words = _comparable(name).split()
+    return bool(_PLAIN_NAME.fullmatch(name)) and not _IS_POSSESSIVE.search(name) and _RESERVED.isdisjoint(words)
+
+
+def _with_login(name: str, login: str) -> str:
+    shown = printable(name, _MAX_SHOWN_CHARS)
+    return f"{_quoted(shown) if _LIST_LIKE.search(shown) else shown} ({login})"
+
+
+def _quoted(text: str) -> str:
+    return f"“{text.translate(_QUOTES)}”"
 
 
 def _aliases(name: str) -> set[str]:
     """Return a display name and its first word, comparable."""
-    comparable = _comparable(name)
-    return {comparable, comparable.partition(" ")[0]} - {""}
+    return {_comparable(name), _comparable(name.strip().partition(" ")[0])} - {""}
 
 
 def _comparable(name: str) -> str:
-    """Return a name so that names which look the same to people are equal."""
-    plain = name.lower() if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
-    return " ".join(plain.split())
+    """Return a name so that names which look nearly the same are equal: without accents, signs and fillers."""
+    if name.isascii():
+        return " ".join(name.translate(_COMPARABLE_ASCII).split())
+    folded = unicodedata.normalize("NFKD", name).casefold()
+    return " ".join("".join(map(_comparable_character, folded)).translate(_LOOK_ALIKES).split())
+
+
+def _comparable_character(character: str) -> str:
+    if character.isalnum() and character not in _INVISIBLE_LETTERS:
+        return character
+    dropped = character in "'’" or character in _INVISIBLE_LETTERS or unicodedata.category(character)[0] in "MC"
+    return "" if dropped and character not in "\t\n" else " "
+
+
+_COMPARABLE_ASCII: Final = {
+    code: _comparable_character(chr(code).lower()).translate(_LOOK_ALIKES) for code in range(128)
+}
+_RESERVED: Final = frozenset(
+    _comparable(word)
+    for word in (
+        *("a", "an", "the", "this", "and", "or", "of", "for", "with", "by", "as", "via"),
+        *("you", "your", "yours", "yourself", "me", "i", "no", "nobody", "none", "anyone", "anybody", "everyone"),
+        *("everybody", "someone", "somebody", "unknown", "erased", "deleted", "removed", "system", "host", "server"),
+        *("agent", "adapter", "plugin", "api", "key", "token", "user", "users", "local", "role", "group", "members"),
+        *("person", "people", "operator", "approver", "admin", "administrator", "owner", "root", "paddock"),
+    )
+)
+"""Words with which pages name others than people, or several people."""

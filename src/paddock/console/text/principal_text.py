@@ -13,6 +13,7 @@ _PRINCIPAL_TEXTS: Final = {
     "agent": "agent {}",
     "adapter": "adapter {}",
     "plugin": "plugin {}",
+    "local": "local user {}",
     "key": "API key {}",
     "group": "members of {}",
     "role": "anyone with the role {}",
@@ -29,7 +30,7 @@ _APPROVAL_STATES: Final = {
 
 
 def principal_name(principal: str, names: Mapping[str, str] = _NO_NAMES) -> str:
-    """Return a readable name: `Ann Lee` for `user:ann`, `Ann Lee’s assistant` for her key of that label.
+    """Return a readable name: `Ann Lee` for `user:ann`, `Ann’s assistant` for her key of that label.
 
     Others are named with their kind.
 

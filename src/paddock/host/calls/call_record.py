@@ -67,7 +67,7 @@ class CallRecordJson(CallJson):
     ]
     duration_ms: float | None
     who: Annotated[str | None, "The principal; null if it was erased."]
-    who_name: Annotated[str, "The same for people, such as `Ann Lee’s assistant`."]
+    who_name: Annotated[str, "The same for people, such as `Ann’s assistant`."]
     operator: Annotated[str | None, "The operator who made it on the principal's behalf."]
     origin: Annotated[str | None, "Where it was made: `cli`, `http`, `mcp`, `console`; null if that is not known."]
     background: Annotated[bool, "Whether nobody waited for it."]

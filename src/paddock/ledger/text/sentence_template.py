@@ -18,6 +18,7 @@ _PERSON_FIELDS: Final = frozenset(
 )
 _MAX_VALUE_CHARS: Final = 300
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
+_INNER_QUOTES: Final = str.maketrans("“”", "‘’")
 _SIZE_UNITS: Final = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
 
 
@@ -27,7 +28,7 @@ class EntryValues(Mapping[str, str]):
     Args:
         fields: The fields of the entry.
         names: What people and API keys are called, by principal; a sentence has the principal and its name.
-        short_names: Whether a sentence has the name alone, `Ann Lee’s assistant`, without the principal.
+        short_names: Whether a sentence has the name alone, `Ann’s assistant`, without the principal.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class EntryValues(Mapping[str, str]):
 
 def labelled(principal: str, names: Mapping[str, str]) -> str:
     """Return a principal with its name, if it has one: `user:ann “Ann Lee”`."""
-    return f"{principal} “{names[principal]}”" if principal in names else principal
+    return f"{principal} “{names[principal].translate(_INNER_QUOTES)}”" if principal in names else principal
 
 
 SentenceSource: TypeAlias = Callable[[EntryValues], str] | str
