@@ -17,7 +17,6 @@ from paddock.core.call import Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Denied
 from paddock.core.ids import Tenant
-from paddock.principals.display_names import read_names
 from paddock.store.database import Database, Transaction
 
 T = TypeVar("T")
@@ -122,10 +121,6 @@ class Approvals:
             NotFound: this tenant has no request of that id.
         """
         return await self._database.read(lambda tx: store.find_request(tx, tenant, approval_id))
-
-    async def names(self, tenant: str) -> dict[str, str]:
-        """Return what a tenant's people and API keys are called, by principal."""
-        return await self._database.read(lambda tx: read_names(tx, tenant))
 
     async def page(
         self,

@@ -31,7 +31,7 @@ class PageNames:
         async def show_with_names(request: Request) -> Response:
             try:
                 tenant = await request_tenant(self._host, request)
-                request.scope["state"][NAMES_STATE_KEY] = await self._host.identity.people.names(tenant)
+                request.scope["state"][NAMES_STATE_KEY] = await self._host.identity.names.read(tenant)
             except PaddockError as error:  # the page reports it, or shows principals
                 _log.warning("the names of people could not be read: %s", error.message)
             return await page.show(request)

@@ -49,6 +49,7 @@ from paddock.host.policy.rule_editor import RuleEditor
 from paddock.host.secrets.secret_service import SecretService
 from paddock.host.secrets.usage import SecretUsageService
 from paddock.host.secrets.user_requirements import UserRequirements
+from paddock.principals.display_name_cache import DisplayNameCache
 from paddock.webhooks.live_events import LiveEvents
 
 
@@ -93,6 +94,7 @@ class IdentityServices(Struct, frozen=True):
 
     tenants: TenantService
     people: PeopleService
+    names: DisplayNameCache
     groups: GroupService
     api_keys: ApiKeyService
     consents: ConsentService

@@ -45,17 +45,30 @@ class OwnedLabel(NamedTuple):
     owner: str
 
 
+class ChosenNames(NamedTuple):
+    """What the people and API keys of a tenant were named: display names by login, and labels by key id."""
+
+    people: dict[str, str]
+    keys: dict[str, OwnedLabel]
+
+    def shown(self) -> dict[str, str]:
+        """Return the names by principal; see `shown_names`."""
+        return shown_names(self.people, self.keys)
+
+
+def read_chosen_names(tx: Transaction, tenant: str) -> ChosenNames:
+    """Read the display names and labels of a tenant."""
+    people = tx.tuples("SELECT name, display_name FROM people WHERE tenant = ?", (tenant,))
+    keys = tx.tuples("SELECT id, label, owner FROM api_keys WHERE tenant = ?", (tenant,))
+    return ChosenNames(dict(people), {id_: OwnedLabel(label, owner) for id_, label, owner in keys})
+
+
 def read_names(tx: Transaction, tenant: str) -> dict[str, str]:
-    """Return what the people and API keys of a tenant are called, by principal.
+    """Return what the people and API keys of a tenant are called, by principal; a host uses a `DisplayNameCache`.
 
     A person without a display name is left out: they are called by their login name.
     """
-    people = tx.all("SELECT name, display_name FROM people WHERE tenant = ?", (tenant,))
-    keys = tx.all("SELECT id, owner, label FROM api_keys WHERE tenant = ?", (tenant,))
-    return shown_names(
-        {row["name"]: row["display_name"] for row in people},
-        {row["id"]: OwnedLabel(row["label"], row["owner"]) for row in keys},
-    )
+    return read_chosen_names(tx, tenant).shown()
 
 
 def shown_names(people: Mapping[str, str], keys: Mapping[str, OwnedLabel]) -> dict[str, str]:

@@ -26,6 +26,7 @@ from paddock.gate.calls.resume import PendingCallResumer
 from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.effects.approval_preview import ApprovalPreviewJson, approval_preview
 from paddock.principals.caller_text import caller_text
+from paddock.principals.display_name_cache import DisplayNameCache
 
 DEFAULT_PAGE_SIZE = 100  # requests per page
 MAX_PAGE_SIZE = 1_000
@@ -121,11 +122,13 @@ class ApprovalService:
     Args:
         approvals: Stores the requests.
         resumer: Resumes the calls that wait for them.
+        names: What requesters are called.
     """
 
-    def __init__(self, approvals: Approvals, resumer: PendingCallResumer) -> None:
+    def __init__(self, approvals: Approvals, resumer: PendingCallResumer, names: DisplayNameCache) -> None:
         self._approvals = approvals
         self._resumer = resumer
+        self._names = names
 
     async def list_requests(
         self,
@@ -159,7 +162,7 @@ class ApprovalService:
             if len(page) < limit:
                 break
             before = page[-1].id
-        names = await self._approvals.names(tenant)
+        names = await self._names.read(tenant)
         return self._summaries(found[:limit], to, names, short_params=short_params)
 
     def _summaries(
@@ -190,7 +193,7 @@ class ApprovalService:
             if len(page) < DEFAULT_PAGE_SIZE:
                 break
             before = page[-1].id
-        names = await self._approvals.names(principal.tenant)
+        names = await self._names.read(principal.tenant)
         return self._summaries(answerable[:limit], principal, names), self._summaries(others[:limit], principal, names)
 
     async def find(self, tenant: str, approval_id: str, *, to: Principal | None = None) -> ApprovalJson:
@@ -205,7 +208,7 @@ class ApprovalService:
         standing = await self._approvals.find_standing_created_by(request)
         covered = [] if standing is None else await self._approvals.list_answered_by(tenant, standing)
         return {
-            **self._to_json_for(request, to, await self._approvals.names(tenant)),
+            **self._to_json_for(request, to, await self._names.read(tenant)),
             "replaced_by": await self._approvals.find_replacement(request),
             "standing": standing,
             "also_approved": [{"id": approval.id, "call_id": approval.call} for approval in covered],

@@ -26,7 +26,7 @@ from paddock.ledger.read.search import RowFilter, find_rows
 from paddock.manifest.names import full_name
 from paddock.principals.api_keys import list_keys
 from paddock.principals.caller_text import caller_text
-from paddock.principals.display_names import read_names
+from paddock.principals.display_name_cache import DisplayNameCache
 from paddock.store.database import Database, Transaction
 
 OutcomeFilter: TypeAlias = Literal["", "failed", "denied", "waiting", "running"]
@@ -72,7 +72,6 @@ class _HistoryRows(NamedTuple):
 
     ended: list[CallRowJson]
     older: int | None
-    names: dict[str, str]
     callers: Sequence[str] | None
     waiting: list[WaitingCall]
 
@@ -84,25 +83,28 @@ class CallHistory:
         registry: The calls that run or wait.
         ledger: Flushed before each read.
         database: Holds the ledger.
+        names: What callers are called.
         clock: Says what day it is.
     """
 
-    def __init__(self, registry: CallRegistry, ledger: LedgerReader, database: Database, clock: Clock) -> None:
+    def __init__(
+        self, registry: CallRegistry, ledger: LedgerReader, database: Database, names: DisplayNameCache, clock: Clock
+    ) -> None:
         self._registry = registry
         self._ledger = ledger
         self._database = database
+        self._names = names
         self._clock = clock
         self._days: dict[tuple[Tenant, str], DayStatistics] = {}
 
     async def page(self, by: Principal, wanted: CallFilter, *, before: int | None = None, limit: int = 50) -> CallPage:
         """Return a page of calls: the newest, or those before a cursor."""
         await self._ledger.flush()
-
+        names = await self._names.read(by.tenant)
         is_today = wanted.day is None or wanted.day == self._clock.now().astimezone(UTC).date()
         shows_current = before is None and wanted.outcome in ("", "waiting", "running") and is_today
 
         def read(tx: Transaction) -> _HistoryRows:
-            names = read_names(tx, by.tenant)
             callers = _visible_callers(tx, by, wanted)
             waiting: list[WaitingCall] = []
             if shows_current and wanted.outcome != "running":
@@ -111,12 +113,12 @@ class CallHistory:
                     tx, by.tenant, now, requesters=requesters, plugin=plugin, limit=MAX_CURRENT_CALLS
                 )
             if wanted.outcome in ("waiting", "running"):
-                return _HistoryRows([], None, names, callers, waiting)
+                return _HistoryRows([], None, callers, waiting)
             rows, older = _ended_rows(tx, by.tenant, wanted, callers, before, limit)
             listed = (_row_json(tx, by.tenant, row, names) for row in rows)
-            return _HistoryRows([one for one in listed if one is not None], older, names, callers, waiting)
+            return _HistoryRows([one for one in listed if one is not None], older, callers, waiting)
 
-        ended, older, names, callers, waiting = await self._database.read(read)
+        ended, older, callers, waiting = await self._database.read(read)
         current = self._current(by, wanted, callers, names, waiting) if shows_current else []
         shown = {one["call_id"] for one in current}
         return CallPage(current, [one for one in ended if one["call_id"] not in shown], older)
@@ -152,7 +154,7 @@ class CallHistory:
         by: Principal,
         wanted: CallFilter,
         callers: Sequence[str] | None,
-        names: dict[str, str],
+        names: Mapping[str, str],
         waiting: Sequence[WaitingCall],
     ) -> list[CallRowJson]:
         """Return the calls that run on this host or wait on any, newest first."""
@@ -216,7 +218,7 @@ def _ended_as_wanted(wanted: CallFilter, listed: Mapping[str, Any]) -> bool:
             return True
 
 
-def _row_json(tx: Transaction, tenant: str, row: SealedEntry, names: dict[str, str]) -> CallRowJson | None:
+def _row_json(tx: Transaction, tenant: str, row: SealedEntry, names: Mapping[str, str]) -> CallRowJson | None:
     """Return a call that ended; None for one that went on after a person approved it."""
     facts = parse_object(row.facts)
     personal = {} if row.personal is None else parse_object(row.personal)
@@ -253,7 +255,7 @@ def _is_wanted(handle: CallHandle, wanted: CallFilter, callers: Iterable[str] | 
     )
 
 
-def _handle_json(handle: CallHandle, names: dict[str, str]) -> CallRowJson:
+def _handle_json(handle: CallHandle, names: Mapping[str, str]) -> CallRowJson:
     principal = handle.context.principal
     return {
         "call_id": handle.id,
@@ -269,7 +271,7 @@ def _handle_json(handle: CallHandle, names: dict[str, str]) -> CallRowJson:
     }
 
 
-def _waiting_json(waiting: WaitingCall, names: dict[str, str]) -> CallRowJson:
+def _waiting_json(waiting: WaitingCall, names: Mapping[str, str]) -> CallRowJson:
     """Return a call that another host keeps, or one that has ended since; its answer lets it go on."""
     return {
         "call_id": waiting.call,

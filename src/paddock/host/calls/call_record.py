@@ -34,7 +34,7 @@ from paddock.host.plugins.logs.log_reader import PluginLogReader
 from paddock.ledger.entry import LedgerEntry
 from paddock.manifest.names import full_name
 from paddock.principals.caller_text import caller_text
-from paddock.principals.display_names import read_names
+from paddock.principals.display_name_cache import DisplayNameCache
 from paddock.store.database import Database
 
 MAX_LOG_LINES: Final = 200
@@ -101,7 +101,8 @@ class CallRecords:
         ledger: The entries of a call.
         details: The inputs.
         logs: The log of its plugin.
-        database: Holds results of effects, and the names of people and keys.
+        database: Holds results of effects.
+        names: What people and keys are called.
         catalogue: Returns a tenant's callables, for the secrets in the inputs of a call that runs.
         clock: The end of waits that are open.
     """
@@ -114,6 +115,7 @@ class CallRecords:
         details: CallDetailsStore,
         logs: PluginLogReader,
         database: Database,
+        names: DisplayNameCache,
         catalogue: Callable[[Tenant], Catalogue],
         clock: Clock,
     ) -> None:
@@ -123,6 +125,7 @@ class CallRecords:
         self._details = details
         self._logs = logs
         self._database = database
+        self._names = names
         self._catalogue = catalogue
         self._clock = clock
 
@@ -144,9 +147,8 @@ class CallRecords:
         if handle is None and explanation is None and not any(entry.call == call_id for entry in entries):
             raise unknown_call_error(call_id)
         details = await self._details.find(by.tenant, call_id, None if OPERATOR in by.roles else by.id)
-        effect, names = await self._database.read(
-            lambda tx: (find_by_call(tx, by.tenant, call_id), read_names(tx, by.tenant))
-        )
+        effect = await self._database.read(lambda tx: find_by_call(tx, by.tenant, call_id))
+        names = await self._names.read(by.tenant)
         call = (
             await self._registry.describe(handle)
             if handle is not None

@@ -17,7 +17,6 @@ from paddock.core.secret import Secret
 from paddock.host.identity.caller import require_interactive_person
 from paddock.host.identity.principal_transactions import PrincipalTransactions, Removal
 from paddock.principals.consents import ConsentRecord, find_by_name, give_consent, list_consents, revoke_consent
-from paddock.principals.display_names import read_names
 from paddock.principals.groups import PersonGroup, list_groups
 from paddock.principals.identities import ExternalIdentity, link_identity, list_identities, unlink_identity
 from paddock.principals.login_links import LoginLink, make_link, void_links_for
@@ -54,10 +53,6 @@ class PeopleService:
     async def list_all(self, tenant: Tenant) -> tuple[list[Person], list[PersonGroup]]:
         """List all people and groups."""
         return await self._transactions.read(lambda tx: (list_people(tx, tenant), list_groups(tx, tenant)))
-
-    async def names(self, tenant: Tenant) -> dict[str, str]:
-        """Return what people and API keys are called, by principal; see `read_names`."""
-        return await self._transactions.read(lambda tx: read_names(tx, tenant))
 
     async def find(self, tenant: Tenant, name: str) -> Person:
         """Return a person; raises NotFound."""

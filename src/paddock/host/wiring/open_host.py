@@ -291,7 +291,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             sender, source = WebhookSender(receivers, clock), settings.events.source
             lifecycle = PluginLifecycle(store, supervisor, reconciler, uninstall_cleanup, environ)
             approval_tokens = ApprovalTokens(approvals, resumer, calls)
-            approval_service = ApprovalService(approvals, resumer)
+            identity = build_identity_services(database, views, services.secrets, settings.oidc, tasks, clock, random)
+            approval_service = ApprovalService(approvals, resumer, identity.names)
             processes = PluginProcesses(views, supervisor, reconciler, supervisor_events)
             trial_runner = TrialRunner(warden, network, clock, gate.authorizer, mcp_timeout_s)
             learning = LearnService(store, preparer, trial_runner, ledger.publisher, definitions.record_tried)
@@ -335,9 +336,17 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 permitted_plugins=PermittedPlugins(gate),
                 unknown_outcomes=UnknownOutcomes(database, views, gate.starter.effects.in_doubt, node, clock, random),
                 records=CallRecords(
-                    calls, explanations, ledger_reader, call_details, plugins.logs, database, gate.catalogue, clock
+                    calls,
+                    explanations,
+                    ledger_reader,
+                    call_details,
+                    plugins.logs,
+                    database,
+                    identity.names,
+                    gate.catalogue,
+                    clock,
                 ),
-                history=CallHistory(calls, ledger_reader, database, clock),
+                history=CallHistory(calls, ledger_reader, database, identity.names, clock),
                 last_day=LastDayReader(ledger_reader, database, clock),
             )
             secret_store = SecretService(views, keys, reconciler.apply_secret_change)
@@ -375,9 +384,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 plugins=plugins,
                 calls=call_services,
                 approvals=approval_service,
-                identity=build_identity_services(
-                    database, views, services.secrets, settings.oidc, tasks, clock, random
-                ),
+                identity=identity,
                 policy=PolicyServices(
                     active=active_policy,
                     rules=PolicyService(views, active_policy, gate.catalogue, directories, settings.policy, clock),

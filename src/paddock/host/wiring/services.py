@@ -32,6 +32,7 @@ from paddock.host.repairs.repair_service import RepairService
 from paddock.host.secrets.secret_service import SecretService
 from paddock.host.services import IdentityServices, PluginServices
 from paddock.plugins.store.thread import StoreThread
+from paddock.principals.display_name_cache import DisplayNameCache
 from paddock.secrets.vault import Vault
 from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.database import Database
@@ -53,6 +54,7 @@ def build_identity_services(
     return IdentityServices(
         tenants=TenantService(transactions),
         people=PeopleService(transactions),
+        names=DisplayNameCache(database, clock, lambda: credentials.revision),
         groups=GroupService(transactions),
         api_keys=ApiKeyService(transactions),
         consents=ConsentService(transactions),

@@ -103,7 +103,7 @@ class FindPages:
         def is_visible(call: CallHandle) -> bool:
             return is_operator(caller) or is_owner(context.principal, call.context.principal)
 
-        names, calls = await self._host.identity.people.names(context.tenant), self._host.calls.registry
+        names, calls = await self._host.identity.names.read(context.tenant), self._host.calls.registry
         hits = (
             SearchHit(
                 f"{call['plugin']}.{call['callable']}",

@@ -92,7 +92,7 @@ class HomePages:
         plugins = [summarize_plugin(item) for item in listed]
         needs = await self._host.inbox.page(InboxQuery(principal, ALL_KINDS, limit=_MAX_NEEDS))
         counts = await self._host.inbox.counts(principal)
-        names = await self._host.identity.people.names(principal.tenant)
+        names = await self._host.identity.names.read(principal.tenant)
         calls = await self._host.calls.history.page(principal, CallFilter(), limit=_MAX_RECENT)
         running = [call for call in calls.current if call["outcome"] in _RUNNING_OUTCOMES]
         recent = [call for call in (*calls.current, *calls.ended) if call["outcome"] not in _RUNNING_OUTCOMES]

@@ -171,7 +171,7 @@ class InboxPages:
         inbox, principal, kind, query = self._host.inbox, reader.principal, reader.kind, reader.query
         page, counts = await inbox.page(query), await inbox.counts(principal)
         asked = await inbox.page(InboxQuery(principal, ALL_KINDS, with_others=True, limit=_WITH_OTHERS_ITEMS))
-        names = await self._host.identity.people.names(principal.tenant)
+        names = await self._host.identity.names.read(principal.tenant)
         operates_host, opened, titles_of = (
             reader.operates_host,
             reader.opened,
@@ -200,6 +200,7 @@ class InboxPages:
             ),
             "unavailable": [(KIND_TEXTS[one], error) for one, error in sorted(page.unavailable.items())],
             NAMES: names,
+            "me": principal,
         }
 
     async def _outcomes(self, results: Sequence[AnswerResult], context: CallContext) -> dict[str, OutcomeView]:

@@ -94,7 +94,7 @@ class LedgerPages:
         """Yield the whole list whenever it changes, at constant length."""
         async with aclosing(self._host.ledger.reader.watch_latest(tenant, filters.entry_filter, _PAGE_SIZE)) as pages:
             async for entries in pages:
-                names = await self._host.identity.people.names(tenant)
+                names = await self._host.identity.names.read(tenant)
                 rows = [entry_values(entry, names) for entry in entries]
                 yield render_fragment("ledger_entries.html", {"entries": collapse_runs(rows)})
 
@@ -123,7 +123,7 @@ class LedgerPages:
     ) -> AsyncGenerator[bytes, None]:
         if extension == "csv":
             yield CSV_HEADER
-        names = await self._host.identity.people.names(tenant)
+        names = await self._host.identity.names.read(tenant)
         encode = partial(csv_lines, names=names) if extension == "csv" else json_lines
         async with aclosing(self._host.ledger.reader.export_pages(tenant, filters.entry_filter)) as pages:
             async for entries in pages:

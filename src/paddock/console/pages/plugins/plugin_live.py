@@ -103,7 +103,7 @@ class PluginLivePages:
         values = live_values(plugin, activity)
         if reader.part is PluginPart.HEADER:
             return render_fragment("plugin_live.html", values)
-        values[NAMES] = await self._host.identity.people.names(tenant)
+        values[NAMES] = await self._host.identity.names.read(tenant)
         if reader.part is PluginPart.OVERVIEW:
             values |= await overview_values(self._host, plugin, activity, tenant)
             values["shown_definitions"] = reader.shown_definitions

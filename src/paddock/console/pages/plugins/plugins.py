@@ -121,7 +121,7 @@ class PluginPages:
 
     async def _reach(self, plugin: PluginJson, tenant: Tenant, callers: Iterable[str]) -> Reach:
         state = await self._host.plugins.lifecycle.grant_state(plugin["name"], tenant)
-        names = await self._host.identity.people.names(tenant)
+        names = await self._host.identity.names.read(tenant)
         return build_reach(
             plugin["name"],
             parse_grants({"grant": state["requested"]}),
