@@ -87,9 +87,14 @@ def test_an_edit_that_another_person_has_to_approve_is_told_apart_from_the_reque
     following = office.asked("bob")
     with visiting(browser, office.served, "operator") as page:
         page.goto(f"/approvals/{made.body['approval']['approval']}")
+        heading = page.get_by_role("heading", level=1)
+        expect(heading).to_have_text(
+            re.compile(r"Robin's assistant”? wants to run odd of mail · key:\w+ for user:ann\s*$")
+        )
         page.get_by_text("Edit as JSON").click()
         page.get_by_label("Inputs, as JSON").fill('{"text": "oats"}')
         page.get_by_role("button", name="Approve").click()
+        expect(heading).to_contain_text(re.compile(r"key:\w+ for user:ann"))
         page.get_by_role("button", name="Ask for the edited version").click()
 
         last = page.get_by_role("region", name="Your last answer")
@@ -126,6 +131,7 @@ def test_three_are_answered_in_a_row_by_keyboard_alone(browser: Browser, office:
     first, second, third = (office.asked(name) for name in ("bob", "eve", "zoe"))
     with visiting(browser, office.served, "operator") as page:
         page.goto("/inbox?kind=approval")
+        expect(page.locator(f"#item-{first} summary code")).to_have_text([re.compile("^key:"), "user:ann"])
         page.keyboard.press("j")
         ring = page.evaluate("(one => [one.outlineWidth, one.outlineColor])(getComputedStyle(document.activeElement))")
         assert ring[0] == "2px" and ring[1].startswith("rgb("), "the ring around what has the focus is translucent"
