@@ -105,7 +105,8 @@ def test_people_find_only_what_they_may_see(served: Daemon) -> None:
     assert "oats_count" not in omar.get("/find/results?q=oats").text
     assert "/settings/people/ann" not in omar.get("/find/results?q=ann").text
     served.ask("POST", "/plugins/oats/call/vault_open", {}, paddock_as="user:ann")
-    assert "Denied · " in ann.get("/find/results?q=vault").text
+    denied = ann.get("/find/results?q=vault").text
+    assert "Denied · “Ann " in denied and "(ann)<" in denied
     assert "Nothing found" in omar.get("/find/results?q=vault").text
 
 
