@@ -19,7 +19,7 @@ from paddock.manifest.rules.dangers import Danger
 from paddock.plugins.install.consent_screen import SUSPICIOUS_TEXT_TITLE, ConsentScreen
 from paddock.plugins.install.plan import InstallPlan, PlanAction
 from paddock.plugins.package.rules import format_bytes
-from paddock.plugins.trust.signature import SignatureState
+from paddock.plugins.trust.signature import SignatureState, TrustTier
 
 CONSENT_INCOMPLETE: Final = "Tick each box if you agree to it. Nothing was changed yet."
 _SUBMIT_LABELS: Final[Mapping[PlanAction, str]] = {
@@ -35,7 +35,13 @@ _FACT_LABELS: Final[Mapping[str, str]] = {
     "manifest": "Manifest",
     "source": "From",
     "signature": "Signature",
-    "trust": "Trust",
+    "trust": "Publisher",
+}
+_FOLDED_FACTS: Final = ("license", "manifest")
+_PUBLISHER_TEXTS: Final[Mapping[TrustTier, str]] = {
+    "personal": "Unverified: anyone can have made it.",
+    "community": "Signed by someone you have not verified.",
+    "verified": "Verified: someone whose key you trust.",
 }
 _STEP_TEXTS: Final[Mapping[str, str]] = {
     "": "Getting ready",
@@ -94,26 +100,45 @@ class PackageFact(NamedTuple):
     label: str
     words: str
     alarming: bool
+    folded: bool  # whether it is a detail that decides nothing
 
 
-def consent_sections(screen: ConsentScreen, capabilities: Collection[Capability] = ()) -> list[ConsentSectionView]:
-    """Return the sections of a consent screen. Lines about its dangers and dangerous `capabilities` are marked."""
+def consent_sections(
+    screen: ConsentScreen, capabilities: Collection[Capability] = (), ticked: Collection[Capability] = ()
+) -> list[ConsentSectionView]:
+    """Return the sections of a consent screen. Lines about dangerous `capabilities` are marked.
+
+    A capability that has a box of its own, at a danger of the screen or for one of `ticked`, is not listed again.
+    """
+    dangers = {str(danger.capability) for danger in screen.dangers}
     dangerous = {str(capability) for capability in capabilities if is_dangerous(capability)}
-    dangerous |= {str(danger.capability) for danger in screen.dangers}
-    return [_consent_section(section, dangerous) for section in screen.sections]
+    boxes = dangers | {str(capability) for capability in ticked}
+    views = [_consent_section(section, dangerous, dangers, boxes) for section in screen.sections]
+    return [view for view in views if view.lines]
 
 
-def _consent_section(section: ConsentSection, dangerous: Collection[str]) -> ConsentSectionView:
-    lines = tuple(_consent_line(section, line, dangerous) for line in section.lines)
+def _consent_section(
+    section: ConsentSection, dangerous: Collection[str], dangers: Collection[str], boxes: Collection[str]
+) -> ConsentSectionView:
+    lines = [_consent_line(section, line, dangerous) for line in section.lines if _capability_in(line) not in boxes]
+    above = sum(_capability_in(line) in dangers for line in section.lines)
+    if above:
+        text = f"the {count_text(above, 'permission')} above" if above > 1 else "the permission above"
+        lines.insert(0, ConsentLineView(text, alarming=True, dangerous=True))
     return ConsentSectionView(
-        section.title, lines, bool(lines) and lines[0].alarming and section.title == SUSPICIOUS_TEXT_TITLE
+        section.title, tuple(lines), bool(lines) and lines[0].alarming and section.title == SUSPICIOUS_TEXT_TITLE
     )
 
 
 def _consent_line(section: ConsentSection, line: str, dangerous: Collection[str]) -> ConsentLineView:
-    if line.removeprefix("+ ").partition(" — ")[0] not in dangerous:
+    if _capability_in(line) not in dangerous:
         return ConsentLineView(line, line in section.alarming, dangerous=False)
     return ConsentLineView(line.removesuffix(" (dangerous)"), alarming=True, dangerous=True)
+
+
+def _capability_in(line: str) -> str:
+    """Return the capability that a line is about, if it is about one."""
+    return line.removeprefix("+ ").partition(" — ")[0]
 
 
 def capability_consents(capabilities: Collection[Capability]) -> list[CapabilityConsent]:
@@ -174,9 +199,10 @@ def _package_facts(proposal: InstallPlan, facts: Mapping[str, str]) -> list[Pack
         signature_text = f"{signature_text} {verdict.reason[:1].upper()}{verdict.reason[1:]}."
     claim = proposal.package.manifest.trust_claim
     claims_more = bool(claim) and claim != proposal.package.tier
-    all_facts = {**facts, "signature": signature_text} if facts else {}
+    publisher = _PUBLISHER_TEXTS[proposal.package.tier] + (f" It claims to be {claim}." if claims_more else "")
+    all_facts = {**facts, "signature": signature_text, "trust": publisher} if facts else {}
     return [
-        PackageFact(_FACT_LABELS[key], text, key == "trust" and claims_more)
+        PackageFact(_FACT_LABELS[key], text, key == "trust" and claims_more, key in _FOLDED_FACTS)
         for key, text in all_facts.items()
         if key in _FACT_LABELS
     ]
@@ -200,7 +226,7 @@ def _consent_values(proposal: InstallPlan) -> dict[str, Any]:
         "reason": package.signature.reason,
         "parts": [
             part
-            for part in (consent_sections(screen, requested_capabilities(package.manifest)) if screen else ())
+            for part in (consent_sections(screen, requested_capabilities(package.manifest), ticked) if screen else ())
             if not (upgrade and part.title in _DETAILED_SECTIONS)
         ],
         "warnings": without_author_lint(proposal.warnings),

@@ -101,7 +101,7 @@ class VersionPages:
             "missing": missing,
         }
         values |= {
-            "parts": consent_sections(preview.screen, preview.new),
+            "parts": consent_sections(preview.screen, ticked=preview.new),
             "capabilities": capability_consents(preview.new),
         }
         return render_page(request, "plugin_rollback.html", values, status)
