@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -73,6 +74,7 @@ def _environment() -> Environment:
     filters |= {
         "who": _principal_filter,
         "person": _principal_element,
+        "naming": _naming_filter,
         "named": name_element,
         "asker": _requester_filter,
         "request_sentence": _request_sentence,
@@ -83,7 +85,7 @@ def _environment() -> Environment:
     filters |= {
         "sentence": capitalize_first,
         "texts": multiline_params,
-        "next_step": next_step,
+        "next_step": _next_step_filter,
         "action_link": action_link,
     }
     environment.filters.update(filters)
@@ -94,6 +96,22 @@ def _environment() -> Environment:
 @pass_context
 def _principal_filter(context: Context, principal: str) -> str:
     return principal_name(principal, context.get(NAMES, {}))
+
+
+@pass_context
+def _naming_filter(context: Context, text: str, principal: str | None) -> str:
+    """Return a sentence about a principal with its name instead of its id."""
+    if not principal:
+        return text
+    # An id that only begins like this one is another's.
+    return re.sub(
+        rf"(?<![\w/.@-]){re.escape(principal)}(?![\w/.@-])", lambda _: _principal_filter(context, principal), text
+    )
+
+
+@pass_context
+def _next_step_filter(context: Context, error: object, shown_call: str = "") -> Markup:
+    return next_step(error, shown_call, context.get(NAMES, {}))
 
 
 @pass_context

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, cast
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from paddock.core.action import Action, ActionKind, fill_template, template_argu
 from paddock.core.printable import printable
 
 _MAX_LABEL_CHARS: Final = 300
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 PAGES: Final[Mapping[ActionKind, str | None]] = {
     "apikey.add": "/settings/keys",
@@ -106,19 +108,25 @@ def page_address(action: Action) -> str | None:
     return fill_template(page, action.arguments, _quote_segment)
 
 
-def action_link(action: Action) -> Markup:
-    """Render an action as a link, or as text where the console has no page for it."""
-    label, page = escape(printable(action.sentence.rstrip("."), _MAX_LABEL_CHARS)), page_address(action)
+def action_link(action: Action, names: Mapping[str, str] = _NO_NAMES) -> Markup:
+    """Render an action as a link, or as text where the console has no page for it.
+
+    Args:
+        action: The action.
+        names: What people are called; see `read_names`.
+    """
+    label, page = escape(printable(_named(action, names).sentence.rstrip("."), _MAX_LABEL_CHARS)), page_address(action)
     # Both parts are escaped.
     return Markup(f'<a href="{escape(page)}">{label}</a>') if page else Markup(f"{label}.")  # noqa: S704
 
 
-def next_step(error: object, shown_call: str = "") -> Markup:
+def next_step(error: object, shown_call: str = "", names: Mapping[str, str] = _NO_NAMES) -> Markup:
     """Render the action of an error or problem, be it an object or its JSON; empty if it has none.
 
     Args:
         error: The error or problem.
         shown_call: The call whose page this is: its decision is on the page, and no link leads to the page itself.
+        names: What people are called; see `read_names`.
     """
     if isinstance(error, Mapping):
         action = Action.from_json(cast("Mapping[str, Any]", error).get("action"))
@@ -128,7 +136,13 @@ def next_step(error: object, shown_call: str = "") -> Markup:
         return Markup("")
     if shown_call and action.kind.startswith("call.") and action.arguments.get("call") == shown_call:
         return Markup(' <a href="#decision">See the decision</a>') if action.kind == "call.explain" else Markup("")
-    return Markup(" {}").format(action_link(action))
+    return Markup(" {}").format(action_link(action, names))
+
+
+def _named(action: Action, names: Mapping[str, str]) -> Action:
+    """Return an action that names a person as people know them, for its sentence alone."""
+    name = names.get(f"user:{action.arguments.get('user', '')}")
+    return Action(action.kind, {**action.arguments, "user": name}) if name else action
 
 
 def _quote_segment(text: str) -> str:
