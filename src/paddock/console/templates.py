@@ -99,14 +99,13 @@ def _principal_filter(context: Context, principal: str) -> str:
 
 
 @pass_context
-def _naming_filter(context: Context, text: str, principal: str | None) -> str:
-    """Return a sentence about a principal with its name instead of its id."""
+def _naming_filter(context: Context, text: str, principal: str | None) -> Markup:
+    """Render a sentence about a principal with its name instead of its id."""
     if not principal:
-        return text
+        return mark_invisible(text)
     # An id that only begins like this one is another's.
-    return re.sub(
-        rf"(?<![\w/.@-]){re.escape(principal)}(?![\w/.@-])", lambda _: _principal_filter(context, principal), text
-    )
+    parts = re.split(rf"(?<![\w/.@-]){re.escape(principal)}(?![\w/@-])", text)
+    return _principal_element(context, principal).join(mark_invisible(part) for part in parts)
 
 
 @pass_context

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from paddock.core.action import Action, ActionKind, fill_template, template_arguments
 from paddock.core.printable import printable
@@ -115,9 +115,14 @@ def action_link(action: Action, names: Mapping[str, str] = _NO_NAMES) -> Markup:
         action: The action.
         names: What people are called; see `read_names`.
     """
-    label, page = escape(printable(_named(action, names).sentence.rstrip("."), _MAX_LABEL_CHARS)), page_address(action)
-    # Both parts are escaped.
-    return Markup(f'<a href="{escape(page)}">{label}</a>') if page else Markup(f"{label}.")  # noqa: S704
+    named, page = _named(action, names), page_address(action)
+    label = printable(named.sentence.rstrip("."), _MAX_LABEL_CHARS)
+    if not page:
+        return Markup("{}.").format(label)
+    if named is action:
+        return Markup('<a href="{}">{}</a>').format(page, label)
+    # Two people may be called the same.
+    return Markup('<a href="{}" title="user:{}">{}</a>').format(page, action.arguments["user"], label)
 
 
 def next_step(error: object, shown_call: str = "", names: Mapping[str, str] = _NO_NAMES) -> Markup:
