@@ -253,6 +253,7 @@ def test_somebody_pins_goes_back_and_takes_a_plugin_away(page: Page, served: Dae
     page.get_by_role("button", name="Unpin").click()
 
     page.get_by_role("button", name="Go back to 1.0.0").click()
+    expect(page.get_by_text("net:api.example.com:443")).to_have_count(1)  # at its box, and nowhere else
     page.get_by_role("checkbox", name=re.compile("connect to api")).check()
     page.get_by_role("button", name="Go back to 1.0.0").click()
     expect(page.get_by_role("status")).to_have_text("It is back at the earlier version.")
