@@ -197,7 +197,7 @@ def test_what_a_server_changed_is_shown_line_by_line_and_accepted_exactly_as_it_
 
         shown = page.get_by_role("region", name="Blocked: tool definition changed").inner_html()
         changed(served)  # what they would say yes to is not what they see any more
-        notice = page.get_by_role("status").filter(has_text="are not those of this page any more")
+        notice = page.locator("#plugin-definitions-changed").filter(has_text="are not those of this page any more")
         expect(notice.get_by_role("link", name="Load the page again")).to_be_visible()
         expect(page.locator("#plugin-definitions-changed")).to_be_in_viewport()  # wherever they are reading
         assert page.get_by_role("region", name="Blocked: tool definition changed").inner_html() == shown

@@ -136,7 +136,7 @@ def test_new_rules_with_a_mistake_are_told_with_their_line_and_the_old_ones_stay
         ("who=role:guest&other=lathe.cut&effect=db_write", "Denied", "had the role member"),
         ("who=user:ann&other=Gmail.SendEmail&effect=read_only", "Denied", "had enabled it and consented to it"),
         ("who=user:ann&other=Gmail.SendEmail&effect=read_only&consented=1", "Allowed", "members-may-call"),
-        ("who=user:gus&other=lathe.cut&effect=db_write", "Denied", 'title="user:gus">Give the user &lt;script&gt;'),
+        ("who=user:gus&other=lathe.cut&effect=db_write", "Denied", 'title="user:gus">Give the user “&lt;script&gt;'),
     ],
 )
 def test_the_rules_are_asked_about_a_call_that_nobody_makes(
