@@ -163,3 +163,11 @@ def test_callers_have_the_names_of_their_own_tenant() -> None:
     assert caller_text("key:gone", "user:carla", names) == f"{carla}’s key gone"
     assert caller_text("acme/user:carla", None, names) == "carla"
     assert caller_text(None, None, names) == "an erased person"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("Bo" * 60, "Bo" * 39 + "B…"), ("Bo," * 40, "“" + "Bo," * 26 + "B…” (bob)")],
+)
+def test_a_name_that_is_too_long_is_cut_whether_or_not_it_stands_alone(name: str, shown: str) -> None:
+    assert shown_names({"bob": name}, {})["user:bob"] == shown
