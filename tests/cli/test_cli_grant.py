@@ -56,6 +56,8 @@ def grants_in_acme(paddock: Paddock) -> None:
     assert ANY_HOST in recorded
     still = paddock("plugin", "enable", "notes", *acme, "--yes", "--json", code=4).error
     assert READ in str(still["details"])
+    both = paddock("plugin", "grant", "notes", READ, *acme, "--yes", "--json").json
+    assert (both["new"], both["missing"]) == ([READ], [])
 
 
 def test_a_grant_that_starts_a_waiting_plugin_says_so_and_shows_all_of_it(paddock: Paddock, source: Path) -> None:
