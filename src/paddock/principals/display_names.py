@@ -1,15 +1,15 @@
 """The names under which pages and commands show the people and API keys of a tenant.
 
-People choose their display names, and the labels of their keys, and either could read as somebody else. The rules:
+People choose their display names, and the labels of their keys, and either could read as another person. The rules:
 
 - A display name stands alone if it consists of Latin letters, spaces and `.'’-`, has no reserved word, is no
-  possessive, and nobody else of the tenant is called the same. Any other is followed by the login: `Мария (maria)`.
+  possessive, and no other person of the tenant has the same name. Any other is followed by the login: `Мария (maria)`.
   If it has other characters than letters and digits, it is also quoted, so that in a list it is one name:
   `“Ray, Ann Lee” (bob)`.
 - The label of a key stands alone if it begins with a name that only its owner has and `'s`: `Ann's assistant`. Any
   other is shown with the owner and the word key: `Ann Lee’s key “mailer”`.
 
-The principal itself, as in `user:ann`, is what identifies somebody.
+The principal itself, as in `user:ann`, is what identifies a person.
 """
 
 from __future__ import annotations

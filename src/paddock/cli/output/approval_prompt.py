@@ -116,7 +116,7 @@ def approve_hint(request: Mapping[str, Any], tenant: str) -> str:
     approval = f"{request['approval']}{tenant_option(tenant)}"
     answerers = request.get("answerable_by") or ()
     if request["kind"] in ("confirmation", "consent") and len(answerers) == 1 and answerers[0].startswith("user:"):
-        # Whoever types this may operate the host, and not answer for them.
+        # The operator at this terminal may not be one who can answer.
         person = printable(answerers[0].removeprefix("user:"), 100)
         login = f"paddock login --user {person}{tenant_option(tenant)}"
         return f"only {person} can answer it, signed in at the console; a link for that: {login}"

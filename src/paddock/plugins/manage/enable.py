@@ -78,11 +78,11 @@ def find_grant_state(tx: Transaction, store: PluginStore, name: str) -> GrantSta
 
 
 class NewlyEnabled(Struct, frozen=True):
-    """That a plugin was disabled before, and was enabled: enough to take it back while nobody else decided about it.
+    """A plugin that was disabled and was enabled now; it can be disabled again as long as its grant is unchanged.
 
     Attributes:
         changed_at: When the grant was stored.
-        given_up: Why the plugin was disabled before; empty if a person did it, or nobody.
+        given_up: Why the plugin was disabled before; empty if a person disabled it, or if it never was enabled.
     """
 
     plugin: str
@@ -184,9 +184,9 @@ def disable_not_started(store: PluginStore, newly: NewlyEnabled) -> bool:
     def unit(tx: Transaction) -> bool:
         grant = find_grant(tx, store.tenant, newly.plugin)
         if grant is None or not grant.enabled:
-            return False  # disabled or removed by somebody else
+            return False  # disabled or removed meanwhile
         if grant_changed_at(tx, store.tenant, newly.plugin) != newly.changed_at:
-            return True  # somebody else decided about it meanwhile
+            return True  # enabled or changed by another request meanwhile
         save_grant(tx, replace(grant, enabled=False, given_up=newly.given_up), store.now())
         store.publish(tx, PluginDisabled(name=newly.plugin, reason=DID_NOT_START))
         return False

@@ -65,7 +65,7 @@ def outcome_of(host: Host, approval: ApprovalSummaryJson, context: CallContext) 
 async def own_outcome(host: Host, approval_id: str, context: CallContext) -> OutcomeView | None:
     """Return the outcome of a request that this reader answered or edited; None if they did neither.
 
-    The id comes from an address, and whoever wrote that could make a person believe that they answered something.
+    The id comes from an address: a forged link must not make a person believe that they answered a request.
     """
     try:
         outcome = outcome_of(

@@ -43,7 +43,7 @@ class PluginHeader(Struct, frozen=True):
         tools: The tools that can be run.
         more_tools: How many of them are not listed.
         enabled: Whether it is enabled.
-        offer_trust: Whether enabling offers to trust its read-only marks: only while nobody knows them. Known marks are
+        offer_trust: Whether enabling offers to trust its read-only marks: only while they are unknown. Known marks are
             offered on its page and by its trial, where it is shown which tools they are.
         behaves: Whether it describes how the assistant should behave.
         runs_host: Whether the caller operates the host.
