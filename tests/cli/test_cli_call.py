@@ -14,7 +14,7 @@ import pytest
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.packages import kernel
-from fixtures.parrot import parrot
+from fixtures.parrot import MAIN, parrot
 
 # Without a daemon most of it is the same story again.
 both_ways = pytest.mark.parametrize("way", [pytest.param("alone", marks=pytest.mark.slow), "served"])
@@ -193,3 +193,20 @@ def test_a_plugin_that_is_one_callable_is_named_once_where_its_parameters_are_wr
 
     said = paddock("call", "Email.Draft", "-p", '{"count": "x"}', code=6)
     assert "the parameters of Email.Draft are not valid" in said.err
+
+
+@pytest.mark.slow
+def test_without_a_daemon_the_result_is_printed_before_the_plugin_has_ended(tmp_path: Path) -> None:
+    paddock = Paddock(tmp_path / "home")
+    leaves_late = MAIN.replace("plugin.run()", "import atexit\natexit.register(time.sleep, 60)\nplugin.run()")
+    source = parrot(tmp_path / "parrot", main=leaves_late, timing={"shutdown_sec": 2})
+    paddock("plugin", "install", source, "--enable", "--yes")
+
+    with paddock.start("call", "parrot.say", "--params", '{"text": "hello"}') as calling:
+        assert calling.stdout is not None
+        answer = "".join(iter(calling.stdout.readline, "}\n"))
+
+        children = Path(f"/proc/{calling.pid}/task").glob("*/children")
+        assert '"said": "hello"' in answer
+        assert any(child.read_text() for child in children)  # the plugin is still being stopped
+    assert calling.returncode == 0

@@ -182,7 +182,7 @@ def test_a_result_that_somebody_gives_is_one_that_the_callable_promises(falling:
     (tmp_path / "result.json").write_text('{"added": 1}')
     assert "gets null" not in falling.quickly(*resolve, f"@{tmp_path}/result.json").err
     assert falling.quickly("call", "unresolved", "show", call, "--json").json["result"] == {"added": 1}
-    assert "whoever asks again with its key gets null" in (
+    assert "without --result, a call repeated with its key gets null" in (
         falling.quickly("call", "unresolved", "resolve", silent, "--happened").err
     )
 

@@ -45,9 +45,14 @@ def styled(text: str, *styles: str, stream: Any = None) -> str:
 
 def print_message(text: str = "") -> None:
     """Print a line for a person on stderr, after the results so far: a pipe that takes both keeps their order."""
+    flush_results()
+    sys.stderr.write(text + "\n")
+
+
+def flush_results() -> None:
+    """Write the results so far now, and not when the command ends."""
     with suppress(OSError):  # reported when the command ends: what cannot be written stays in the buffer
         sys.stdout.flush()
-    sys.stderr.write(text + "\n")
 
 
 def print_result(text: str) -> None:

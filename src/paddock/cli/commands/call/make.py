@@ -14,7 +14,7 @@ import click
 from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.output.action_text import tenant_option
-from paddock.cli.output.report import print_json, print_message, print_result
+from paddock.cli.output.report import flush_results, print_json, print_message, print_result
 from paddock.core.action import Action
 from paddock.core.errors import Invalid, NotFound, PaddockError, Problem
 
@@ -120,9 +120,10 @@ def make(
     with open_client(tenant) as client, _not_enabled_errors(client, name, tenant):
         approvals = ApprovalPrompt(wait=wait is True, has_daemon=client.has_daemon, tenant=tenant)
         result = make_call(client, body, timeout_s, questions, approvals, acting_as)
-    if not as_json and (original := result.get("replay_of")):
-        print_message(f"answered from {original}; nothing was done")
-    print_json(result if as_json else result["result"])
+        if not as_json and (original := result.get("replay_of")):
+            print_message(f"answered from {original}; nothing was done")
+        print_json(result if as_json else result["result"])
+        flush_results()  # before a host in this process is closed, which waits for its plugins to end
 
 
 def read_parameters(argument: str, name: str = "") -> dict[str, Any]:

@@ -73,7 +73,7 @@ def resolve(
     name = printable(f"{resolved_record['plugin']} {resolved_record['callable']}", 200)
     print_message(f"{styled('✓', 'green')} {name} has {'' if happened else 'not '}happened")
     if happened and answer is None:
-        print_message("  whoever asks again with its key gets null, since no --result says what came of it")
+        print_message("  without --result, a call repeated with its key gets null")
 
 
 def _confirm_resolution(record: Mapping[str, Any], call: str, tenant: str, *, yes: bool) -> None:
