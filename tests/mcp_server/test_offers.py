@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +182,7 @@ def test_clients_hear_when_there_is_something_else_and_of_nothing_that_stayed(se
         listening(served, "POST", stamped(listens), **headers_of(listens)) as news,
     ):
         next(news)
-        for change, body in (("disable", None), ("enable", {"start": False})):  # both before the first is told
+        for change, body in (("disable", None), ("enable", {"start": False})):  # mostly both before the first is told
             assert send(served, "POST", body, f"/api/v1/plugins/mail/{change}", accept="application/json").status == 200
         for listener in (told, news):
             assert next(listener)["data"]["method"] == "notifications/tools/list_changed"
@@ -198,7 +199,9 @@ def test_clients_hear_when_there_is_something_else_and_of_nothing_that_stayed(se
         assert "write" not in {tool["name"] for tool in all_of(client, "tools/list", "tools")}
 
         client.call("butler__grow")
-        assert next(told)["data"]["method"] == "notifications/resources/list_changed"
+        # A machine that is busy between the first two changes has each of them told.
+        methods = (event["data"]["method"] for event in islice(told, 2))
+        assert "notifications/resources/list_changed" in methods
     # What came while nobody listened is told to who comes next.
     home.quickly("plugin", "enable", "mail")
     with client.following() as told:
