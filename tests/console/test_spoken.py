@@ -52,7 +52,9 @@ def test_pages_are_written_in_plain_words() -> None:
     folder = Path(paddock.console.__file__).parent
     found = [
         f"{path.relative_to(folder)}: {match[0]}"
-        for path in sorted((*folder.glob("templates/*.html"), *folder.glob("text/*.py"), *folder.glob("static/*.js")))
+        for path in sorted(
+            (*folder.glob("templates/**/*.html"), *folder.glob("text/*.py"), *folder.glob("static/*.js"))
+        )
         for match in _RIDDLES.finditer(path.read_text(encoding="utf-8"))
     ]
     assert found == []

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gate.effects.test_recovering import count, known, with_plugin
+from tests.gate.effects.recovery.test_recovering import count, known, with_plugin
 from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by, outcome
 
 from fixtures.commands import Paddock

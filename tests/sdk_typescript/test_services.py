@@ -13,8 +13,8 @@ import pytest
 from tests.capabilities.http.outside import reply, serving
 from tests.fixtures.packages import write_file, write_json
 from tests.host.conftest import Home
-from tests.host.test_undeclared_effects import tool
-from tests.host.test_web_services import UNASKED
+from tests.host.effects.test_undeclared_effects import tool
+from tests.host.effects.test_web_services import UNASKED
 from tests.runtime.stage import patiently
 from tests.sdk_typescript.node import BUILT_SDK, needs_node
 

@@ -69,7 +69,7 @@ class InboxBadges:
         return event_stream(self._live.follow(principal, principal.tenant), self._closing)
 
     async def _render(self, principal: Principal) -> HtmlFragment:
-        return render_fragment("inbox_badge.html", {"badge": await self._counting.run(principal)})
+        return render_fragment("layout/inbox_badge.html", {"badge": await self._counting.run(principal)})
 
     async def _count(self, principal: Principal) -> int:
         began = time.monotonic()

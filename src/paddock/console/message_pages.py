@@ -15,7 +15,7 @@ from paddock.web.security.authenticate import Caller
 
 def notice_page(title: str, message: str, *, button: str = "", home: str = "", status: int = 200) -> HTMLResponse:
     """Render a message under a title; `button` posts to the page's own URL, and `home` links to the first page."""
-    text = render("notice.html", {"heading": title, "words": message, "button": button, "home": home})
+    text = render("layout/notice.html", {"heading": title, "words": message, "button": button, "home": home})
     return HTMLResponse(text, status, {"content-security-policy": CSP_WITHOUT_SCRIPTS, "cache-control": "no-store"})
 
 
@@ -38,14 +38,14 @@ class ProblemPage(Struct, frozen=True):
         path = scope["path"]
         caller: Caller | None = scope.get("state", {}).get("caller")
         if problem["code"] == "auth.needed":
-            text = render("sign_in.html", {"sign_in": self.sign_in, "here": path})
+            text = render("layout/sign_in.html", {"sign_in": self.sign_in, "here": path})
         else:
             fields = {name: problem.get(name) for name in ("message", "hint", "action", "code", "error_id", "errors")}
             if problem["code"] == "http.no_route":
                 fields["hint"] = ""  # the hint points programs to the API description
             layout_values = {NAMES: page_names(scope), **frame_values(caller, path)} if caller is not None else {}
             text = render(
-                "problem.html",
+                "layout/problem.html",
                 {**layout_values, **fields, "heading": _HEADING_BY_STATUS.get(status, "This did not work")},
             )
         return HTMLResponse(text, status, {**headers, "content-security-policy": CSP})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from tests.cli.test_cli_secret import with_stdin
+from tests.cli.secrets.test_cli_secret import with_stdin
 
 from fixtures.browsing import Browser, Page
 from fixtures.commands import Paddock

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.gate.effects.test_in_progress import NAME as WORKS
-from tests.gate.effects.test_in_progress import Works, ask
+from tests.gate.effects.in_progress.test_in_progress import NAME as WORKS
+from tests.gate.effects.in_progress.test_in_progress import Works, ask
 from tests.gate.effects.test_once import note, recorded
 from tests.gate.effects.test_records import NOW, OF, claimed, held, started
 from tests.gate.test_governed_calls import Office

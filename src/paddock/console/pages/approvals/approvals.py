@@ -93,7 +93,7 @@ class ApprovalPages:
         next_cursor = approvals[-1]["id"] if len(approvals) == _PAGE_SIZE else None
         rows = [outcome_of(self._host, approval, context) for approval in approvals]
         values = {"rows": rows, "after": next_cursor}
-        return render_page(request, "approvals.html", values)
+        return render_page(request, "approvals/approvals.html", values)
 
     async def show(self, request: Request) -> Response:
         return await self._render(request)
@@ -139,7 +139,7 @@ class ApprovalPages:
             "previous": await self._previous_outcome(request, context),
             "differences": await self._differences_from_replaced(approval, titles, context),
         }
-        return render_page(request, "approval.html", values, status)
+        return render_page(request, "approvals/approval.html", values, status)
 
     def _render_review(
         self, request: Request, approval: ApprovalJson, payload: Any, titles: Mapping[str, str], form: SubmittedForm
@@ -157,7 +157,7 @@ class ApprovalPages:
             "scope": form.last_text("scope"),
             "reach": form.last_text("reach"),
         }
-        return render_page(request, "approval_review.html", values)
+        return render_page(request, "approvals/approval_review.html", values)
 
     async def _place(self, principal: Principal, approval_id: str) -> InboxPlace:
         page = await self._host.inbox.page(InboxQuery(principal, _REQUEST_KINDS, limit=_MAX_NEIGHBOURS))
@@ -245,7 +245,7 @@ class ApprovalPages:
     async def show_standing(self, request: Request) -> Response:
         principal = (await call_context(self._host, request)).principal
         standing = await self._host.approvals.list_standing(principal.tenant, revoked=False, to=principal)
-        return render_page(request, "standing.html", {"standing": standing})
+        return render_page(request, "approvals/standing.html", {"standing": standing})
 
     async def revoke_standing(self, request: Request) -> Response:
         context, standing_id = await call_context(self._host, request), path_param(request, "id")

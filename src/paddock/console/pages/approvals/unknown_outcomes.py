@@ -57,7 +57,7 @@ class UnknownOutcomePages:
         )
         next_cursor = effects[-1].effect.call if len(effects) == _PAGE_SIZE else None
         values = {"doubts": [outcome_values(one) for one in effects], "resolved": resolved, "further": next_cursor}
-        return render_page(request, "unknown_outcomes.html", values)
+        return render_page(request, "approvals/unknown_outcomes.html", values)
 
     async def show(self, request: Request) -> Response:
         return await self._render(request)
@@ -80,7 +80,7 @@ class UnknownOutcomePages:
             field = problem.path if problem.path in ("answer", "comment", "sure") else "result"
             mistakes.setdefault(field, []).append(problem)
         values = {"one": outcome, "typed": typed, "mistakes": mistakes, "longest": MAX_COMMENT_CHARS}
-        return render_page(request, "unknown_outcome.html", values, status)
+        return render_page(request, "approvals/unknown_outcome.html", values, status)
 
     async def resolve(self, request: Request) -> Response:
         context, form, call = (

@@ -140,7 +140,7 @@ class ActivityPages:
             if filters.given["person"]
             else "",
         }
-        return render_page(request, "activity.html", values, 422 if filters.mistakes else 200)
+        return render_page(request, "calls/activity.html", values, 422 if filters.mistakes else 200)
 
     async def stream(self, request: Request) -> Response:
         context, filters = await call_context(self._host, request), parse_activity_filters(request.query_params)
@@ -151,7 +151,7 @@ class ActivityPages:
         """Render the first page of the list."""
         values = await self._list_values(reader.principal, reader.filters, None)
         operates = OPERATOR in reader.principal.roles
-        return render_fragment("activity_list.html", {**values, "filters": reader.filters, "operates": operates})
+        return render_fragment("calls/activity_list.html", {**values, "filters": reader.filters, "operates": operates})
 
     async def _list_values(self, principal: Principal, filters: ActivityFilters, before: int | None) -> dict[str, Any]:
         page = await self._host.calls.history.page(principal, filters.wanted, before=before, limit=_PAGE_SIZE)

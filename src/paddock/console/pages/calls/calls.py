@@ -68,7 +68,7 @@ class CallPages:
     async def _render(self, request: Request, forms: dict[str, FormView] | None = None, status: int = 200) -> Response:
         principal = (await call_context(self._host, request)).principal
         values = await self._values(path_param(request, "id").strip(), principal, forms)
-        return render_page(request, "call.html", values, status)
+        return render_page(request, "calls/call.html", values, status)
 
     async def stream(self, request: Request) -> Response:
         call = await self._find_call(request)
@@ -89,7 +89,7 @@ class CallPages:
                 values = await self._values(call.id, principal)
             except NotFound:
                 return  # it was evicted, or is not for them any more
-            current = render_fragment("call_state.html", {"operates": _operates(principal), **values})
+            current = render_fragment("calls/call_state.html", {"operates": _operates(principal), **values})
             if current != last:
                 last = current
                 yield current

@@ -41,14 +41,14 @@ class FindPages:
 
     async def show_keys(self, request: Request) -> Response:
         """List the keys of the console."""
-        return render_page(request, "keys.html", {})
+        return render_page(request, "home/keys.html", {})
 
     async def show(self, request: Request) -> Response:
-        return render_page(request, "find.html", await self._find(request))
+        return render_page(request, "home/find.html", await self._find(request))
 
     async def show_results(self, request: Request) -> Response:
         """Show the results alone, for the dialog of Ctrl-K."""
-        return html_response(request, render("find_results.html", await self._find(request)))
+        return html_response(request, render("home/find_results.html", await self._find(request)))
 
     async def _find(self, request: Request) -> Mapping[str, Any]:
         query, caller = SearchQuery.parse(request.query_params.get("q", "")), caller_of(request)

@@ -71,7 +71,7 @@ class HomePages:
 
     async def show(self, request: Request) -> Response:
         context = await call_context(self._host, request)
-        return render_page(request, "home.html", await self._template_values(context, caller_of(request)))
+        return render_page(request, "home/home.html", await self._template_values(context, caller_of(request)))
 
     async def stream(self, request: Request) -> Response:
         context = await call_context(self._host, request)
@@ -80,7 +80,7 @@ class HomePages:
 
     async def _render(self, reader: HomeReader) -> HtmlFragment:
         values = await self._template_values(reader.context, reader.caller)
-        return render_fragment("home_state.html", values)
+        return render_fragment("home/home_state.html", values)
 
     async def _template_values(self, context: CallContext, caller: Caller) -> dict[str, Any]:
         principal, operates = context.principal, is_operator(caller)

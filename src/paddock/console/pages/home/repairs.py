@@ -100,7 +100,7 @@ class RepairPages:
             "failed": failed[1] if failed else None,
             "doubts": await self._host.calls.unknown_outcomes.count(context.tenant),
         }
-        return render_page(request, "repairs.html", values, status)
+        return render_page(request, "home/repairs.html", values, status)
 
     async def check(self, request: Request) -> Response:
         context = await call_context(self._host, request)

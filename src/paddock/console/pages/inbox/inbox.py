@@ -135,14 +135,14 @@ class InboxPages:
         values = await self._list_values(InboxReader.of(request, context))
         values |= {"results": results, "outcome": await self._last_outcome(request, context)}
         values["outcomes"] = await self._outcomes(results, context)
-        return render_page(request, "inbox.html", values, status)
+        return render_page(request, "inbox/inbox.html", values, status)
 
     async def stream(self, request: Request) -> Response:
         reader = InboxReader.of(request, await call_context(self._host, request))
         return event_stream(self._live.follow(reader, reader.principal.tenant), self._closing)
 
     async def _render_list(self, reader: InboxReader) -> HtmlFragment:
-        return render_fragment("inbox_list.html", await self._list_values(reader))
+        return render_fragment("inbox/inbox_list.html", await self._list_values(reader))
 
     async def answer(self, request: Request) -> Response:
         """Answer one item or several, each on its own binding; the next one opens after a single answer."""

@@ -97,7 +97,7 @@ async def outcome_fragments(
             revision = await call.wait_changed(revision)
             approval = await host.approvals.find(context.tenant, approval_id, to=context.principal)
         outcome = outcome_of(host, approval, context)
-        current = render_fragment("approval_outcome.html", {"outcome": outcome})
+        current = render_fragment("inbox/approval_outcome.html", {"outcome": outcome})
         if current != last:
             last = current
             yield current

@@ -84,7 +84,7 @@ class LedgerPages:
             "first": before is None and after is None,
             "follows": "live" in query and before is None and after is None,
         }
-        return render_page(request, "ledger.html", values, 422 if filters.mistakes else 200)
+        return render_page(request, "ledger/ledger.html", values, 422 if filters.mistakes else 200)
 
     async def stream(self, request: Request) -> Response:
         context, filters = await call_context(self._host, request), parse_filters(request.query_params)
@@ -96,7 +96,7 @@ class LedgerPages:
             async for entries in pages:
                 names = await self._host.identity.names.read(tenant)
                 rows = [entry_values(entry, names) for entry in entries]
-                yield render_fragment("ledger_entries.html", {"entries": collapse_runs(rows)})
+                yield render_fragment("ledger/ledger_entries.html", {"entries": collapse_runs(rows)})
 
     # --- taken away ---------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class LedgerPages:
             call = await self._find_call(context, entry_id)
             if call is not None:
                 return RedirectResponse(f"/calls/{quote(call, safe='')}", 303)
-            return render_page(request, "story_unknown.html", {"wanted": entry_id}, 404)
+            return render_page(request, "ledger/story_unknown.html", {"wanted": entry_id}, 404)
         single = entries[0] if len(entries) == 1 and entries[0].id == entry_id else None
         if single is None and any(entry.call == entry_id for entry in entries):
             return RedirectResponse(f"/calls/{quote(entry_id, safe='')}", 303)
@@ -161,7 +161,7 @@ class LedgerPages:
             ],
             "altered": altered_entries,
         }
-        return render_page(request, "story.html", values)
+        return render_page(request, "ledger/story.html", values)
 
     async def _find_call(self, context: CallContext, entry_id: str) -> str | None:
         """Return the call that an id without entries means: an approval's, or one that has only just begun."""

@@ -69,7 +69,7 @@ class VerifyPages:
         except (HostError, OSError) as error:
             checkpoint, unreadable = None, str(error)
         values = _verification_values(verification) | {"checkpoint": checkpoint, "unreadable": unreadable}
-        return render_page(request, "verify.html", values)
+        return render_page(request, "ledger/verify.html", values)
 
     async def start(self, request: Request) -> Response:
         context = await call_context(self._host, request)
@@ -83,7 +83,7 @@ class VerifyPages:
     async def _fragments(self, tenant: Tenant) -> AsyncGenerator[HtmlFragment | StreamEnd, None]:
         async with aclosing(self._host.ledger.verification.watch(tenant)) as changes:
             async for verification in changes:
-                yield render_fragment("verify_state.html", _verification_values(verification))
+                yield render_fragment("ledger/verify_state.html", _verification_values(verification))
         yield StreamEnd()
 
 

@@ -62,7 +62,7 @@ class GroupPages:
         context = await call_context(self._host, request)
         people, groups = await self._host.identity.people.list_all(context.tenant)
         values = {"groups": groups, "titles": {person.name: person.display_name for person in people}, "form": form}
-        return render_page(request, "groups.html", values, status)
+        return render_page(request, "people/groups.html", values, status)
 
     async def add(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
@@ -95,7 +95,7 @@ class GroupPages:
             "typed": typed,
             "problem": problem,
         }
-        return render_page(request, "group.html", values, 422 if problem else 200)
+        return render_page(request, "people/group.html", values, 422 if problem else 200)
 
     def _rules_about(self, group: str) -> list[Rule]:
         """Return the rules in force that name the group."""
@@ -121,7 +121,9 @@ class GroupPages:
     async def confirm_remove(self, request: Request) -> Response:
         context = await call_context(self._host, request)
         group = await self._host.identity.groups.find(context.tenant, path_param(request))
-        return render_page(request, "group_remove.html", {"group": group, "rules": self._rules_about(group.name)})
+        return render_page(
+            request, "people/group_remove.html", {"group": group, "rules": self._rules_about(group.name)}
+        )
 
     async def remove(self, request: Request) -> Response:
         context = await call_context(self._host, request)

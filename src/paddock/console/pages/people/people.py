@@ -77,7 +77,7 @@ class PeoplePages:
             "known_roles": ROLES,
             "form": form,
         }
-        return render_page(request, "people.html", values, status)
+        return render_page(request, "people/people.html", values, status)
 
     async def add(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)

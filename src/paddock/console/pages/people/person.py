@@ -70,7 +70,7 @@ class PersonPages:
             "typed": {"rename": "".join(filter(str.isprintable, person.display_name))} | (typed or {}),
             "problems": problems or {},
         }
-        return render_page(request, "person.html", values, 422 if problems else 200)
+        return render_page(request, "people/person.html", values, 422 if problems else 200)
 
     async def rename(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
@@ -152,7 +152,7 @@ class PersonPages:
             "typed": typed,
             "problem": problem,
         }
-        return render_page(request, "person_remove.html", values, 422 if problem else 200)
+        return render_page(request, "people/person_remove.html", values, 422 if problem else 200)
 
     async def remove(self, request: Request) -> Response:
         context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)

@@ -35,7 +35,7 @@ class ActivationPages:
         preview = await self._host.calls.activation.preview(path_param(request), context)
         return render_page(
             request,
-            "activation.html",
+            "plugins/activation.html",
             {"one": preview, "problem": problem, "trail_plugin": path_param(request)},
             status,
         )

@@ -89,7 +89,7 @@ class InstallPages:
             history = await self._host.plugins.versions.history(path_param(request))
             values |= {"header": await load_header(self._host, request)}
             values |= {"history": history, "examples": list[Example](), "recorded": history.update_source}
-        return render_page(request, "install.html", values, status)
+        return render_page(request, "plugins/install/install.html", values, status)
 
     async def start(self, request: Request) -> Response:
         form = await read_form(request)
@@ -187,7 +187,7 @@ def _render_job(
     request: Request, job: InstallJob, grants: tuple[str, ...] = (), missing: str = "", status: int = 200
 ) -> Response:
     values = {**install_values(job), "given": grants, "missing": missing}
-    return render_page(request, "installation.html", values, status)
+    return render_page(request, "plugins/install/installation.html", values, status)
 
 
 def _upload_request(package: PackageUpload, upgrade: str | None) -> InstallRequest:
@@ -224,7 +224,9 @@ async def _wait_past_stage(timeout_s: float, job: InstallJob, stage: InstallStag
 async def _fragments(job: InstallJob) -> AsyncGenerator[Encodable, None]:
     """Yield the live part of the page on each change, until a person has to decide."""
     async for stage in job.watch():
-        yield render_fragment("installation_state.html", {**install_values(job), "given": (), "missing": ""})
+        yield render_fragment(
+            "plugins/install/installation_state.html", {**install_values(job), "given": (), "missing": ""}
+        )
         if stage is InstallStage.WAITING:
             break
     yield StreamEnd()

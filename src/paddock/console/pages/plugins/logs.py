@@ -68,7 +68,7 @@ class PluginLogPages:
             "levels": _LEVEL_LABELS,
             "narrowed": _is_filtered(log_filter),
         }
-        return render_page(request, "plugin_logs.html", {**values, "live": live, "asked": urlencode(query)})
+        return render_page(request, "plugins/plugin_logs.html", {**values, "live": live, "asked": urlencode(query)})
 
     async def stream(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
@@ -115,7 +115,7 @@ class _LogLineEvent(ServerSentEvent):
 
     def encode(self) -> bytes:
         line: LogLine = self.data["line"]
-        html = render("plugin_log_lines.html", {"lines": [line]})
+        html = render("plugins/plugin_log_lines.html", {"lines": [line]})
         parts = "".join(f"data: {part}\n" for part in html.splitlines())
         return f"id: {line.at}\nevent: {self.event}\n{parts}\n".encode()
 

@@ -53,4 +53,4 @@ class MapPages:
             "every_plugin": every_plugin,
             "most": _MAX_CELL_TARGETS,
         }
-        return render_page(request, "plugin_map.html", values)
+        return render_page(request, "plugins/plugin_map.html", values)

@@ -38,7 +38,7 @@ class PluginCallPages:
         header, failed = await load_header(self._host, request), "failed" in query
         before = parse_seq(query, "before")
         values = await list_calls(self._host, context.tenant, header.name, failed=failed, before=before)
-        return render_page(request, "plugin_calls.html", {"header": header, **values})
+        return render_page(request, "plugins/plugin_calls.html", {"header": header, **values})
 
 
 async def list_calls(

@@ -102,14 +102,14 @@ class PluginLivePages:
             return None
         values = live_values(plugin, activity)
         if reader.part is PluginPart.HEADER:
-            return render_fragment("plugin_live.html", values)
+            return render_fragment("plugins/plugin_live.html", values)
         values[NAMES] = await self._host.identity.names.read(tenant)
         if reader.part is PluginPart.OVERVIEW:
             values |= await overview_values(self._host, plugin, activity, tenant)
             values["shown_definitions"] = reader.shown_definitions
-            return render_fragment("plugin_overview_live.html", values)
+            return render_fragment("plugins/overview/plugin_overview_live.html", values)
         values |= await list_calls(self._host, tenant, name, failed=reader.part is PluginPart.FAILED)
-        return render_fragment("plugin_calls_live.html", values)
+        return render_fragment("plugins/plugin_calls_live.html", values)
 
 
 async def overview_values(host: Host, plugin: PluginJson, activity: ActivitySummary, tenant: Tenant) -> dict[str, Any]:

@@ -156,7 +156,7 @@ class PluginSettingsPages:
         values |= await self._configuration_values(
             name, context.tenant, rejected if isinstance(rejected, _RejectedConfiguration) else None
         )
-        return render_page(request, "plugin_settings.html", values, status)
+        return render_page(request, "plugins/plugin_settings.html", values, status)
 
     async def _knob_values(self, name: str, tenant: Tenant, rejected: _RejectedKnobs | None) -> dict[str, Any]:
         described = await self._host.plugins.knobs.describe(name, tenant)

@@ -68,7 +68,7 @@ class PluginPages:
             "behaving": self._host.calls.activation.behaviour_plugins(context),
         }
         return render_page(
-            request, "plugins.html", {**values, "find": search, "many": len(plugins) > _SEARCH_MIN_PLUGINS}
+            request, "plugins/plugins.html", {**values, "find": search, "many": len(plugins) > _SEARCH_MIN_PLUGINS}
         )
 
     async def show(self, request: Request) -> Response:
@@ -88,7 +88,7 @@ class PluginPages:
             permitted = await self._host.calls.permitted_plugins.plugin(name, context)
             needs = (await plugin_needs(self._host, [permitted["name"]], context, caller)).get(permitted["name"], [])
             values = {"plugin": permitted, "needs": needs, "trail_plugin": permitted["name"]}
-            return render_page(request, "plugin_offered.html", values)
+            return render_page(request, "plugins/overview/plugin_offered.html", values)
         plugin = await self._host.plugins.inventory.show(name, context.tenant)
         runtime: Mapping[str, Any] = plugin["runtime"] or {}
         activity = await self._host.plugins.activity.summarize(plugin["name"], context.tenant)
@@ -117,7 +117,7 @@ class PluginPages:
         values["secrets"] = [
             (one.name, usage) for one in shared for usage in one.missing if usage.plugin == plugin["name"]
         ]
-        return render_page(request, "plugin.html", values, status)
+        return render_page(request, "plugins/overview/plugin.html", values, status)
 
     async def _reach(self, plugin: PluginJson, tenant: Tenant, callers: Iterable[str]) -> Reach:
         state = await self._host.plugins.lifecycle.grant_state(plugin["name"], tenant)

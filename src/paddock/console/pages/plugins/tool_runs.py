@@ -116,7 +116,7 @@ class ToolRunPages:
         values |= {"raw": raw, "text": json_text, "again": again, "trail_plugin": path_param(request)}
         if is_operator(caller_of(request)):
             values["header"] = await load_header(self._host, request)
-        return render_page(request, "run.html", values, status)
+        return render_page(request, "plugins/run.html", values, status)
 
     async def _find_tool(self, request: Request) -> dict[str, Any]:
         context, name, method = (

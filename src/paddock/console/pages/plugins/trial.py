@@ -99,7 +99,7 @@ class TrialPages:
             "header": await load_header(self._host, request),
             "busy": busy,
         }
-        return render_page(request, "trial.html", values, status)
+        return render_page(request, "plugins/trial.html", values, status)
 
 
 def _ticked_grants(form: SubmittedForm, grants: Iterable[Capability]) -> Iterable[Capability]:
@@ -125,5 +125,5 @@ async def _fragments(plugin: str, job: TrialJob | None) -> AsyncGenerator[Encoda
     """Yield the live part of the page on each change."""
     if job is not None:
         async for _ in job.watch():
-            yield render_fragment("trial_state.html", trial_values(plugin, job))
+            yield render_fragment("plugins/trial_state.html", trial_values(plugin, job))
     yield StreamEnd()

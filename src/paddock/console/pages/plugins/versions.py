@@ -61,7 +61,9 @@ class VersionPages:
             }
             for version in history.versions
         ]
-        return render_page(request, "plugin_versions.html", values, 200 if problem is None else http_status(problem))
+        return render_page(
+            request, "plugins/install/plugin_versions.html", values, 200 if problem is None else http_status(problem)
+        )
 
     async def pin(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
@@ -104,7 +106,7 @@ class VersionPages:
             "parts": consent_sections(preview.screen, ticked=preview.new),
             "capabilities": capability_consents(preview.new),
         }
-        return render_page(request, "plugin_rollback.html", values, status)
+        return render_page(request, "plugins/install/plugin_rollback.html", values, status)
 
     async def roll_back(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
@@ -155,7 +157,7 @@ class VersionPages:
             "typed": typed,
             "problem": problem,
         }
-        return render_page(request, "plugin_uninstall.html", values, 200 if problem is None else 422)
+        return render_page(request, "plugins/install/plugin_uninstall.html", values, 200 if problem is None else 422)
 
     async def uninstall(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)

@@ -60,7 +60,7 @@ class PolicySimulationPages:
             "wrong": failure,
             "myself": principal.id,
         }
-        return render_page(request, "policy_try.html", values, 422 if failure else 200)
+        return render_page(request, "policy/policy_try.html", values, 422 if failure else 200)
 
 
 def offered_callers(options: PolicyTryOptions, own_id: str) -> set[str]:
@@ -132,4 +132,4 @@ class ExplainPages:
             "version_now": self._host.policy.active.policy.version,
             "effect_words": {str(effect): text for effect, text in EFFECT_TEXT.items()},
         }
-        return render_page(request, "explain.html", values, status)
+        return render_page(request, "policy/explain.html", values, status)

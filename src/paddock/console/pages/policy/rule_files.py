@@ -138,7 +138,7 @@ class RuleFilePages:
             "more_lost": max(0, len(change.lost) - _MAX_LISTED_CALLABLES) if change else 0,
             "words": self._host.policy.active.policy.rules.vocabulary.words,
         }
-        return render_page(request, "rule_file.html", values, status)
+        return render_page(request, "policy/rule_file.html", values, status)
 
 
 def _mistakes(error: Invalid, name: str, text: str) -> tuple[RuleMistake, ...]:

@@ -57,7 +57,7 @@ class PolicyPages:
             "files": await self._file_names() if HOST.allows(caller_of(request)) else (),
             "folder": active.folder if context.tenant == DEFAULT_TENANT else None,
         }
-        return render_page(request, "policy.html", values)
+        return render_page(request, "policy/policy.html", values)
 
     async def _file_names(self) -> list[str]:
         """Return the names of the rule files; none if the folder cannot be read, which `load_error` reports."""
@@ -82,7 +82,7 @@ class PolicyPages:
             if HOST.allows(caller_of(request))
             else (),
         }
-        return render_page(request, "policy_version.html", values)
+        return render_page(request, "policy/policy_version.html", values)
 
     async def show_tests(self, request: Request) -> Response:
         return await self._render_tests(request)
@@ -129,7 +129,7 @@ class PolicyPages:
             "problem": problem,
             "mistakes": _problems_in(problem),
         }
-        return render_page(request, "policy_tests.html", values, status)
+        return render_page(request, "policy/policy_tests.html", values, status)
 
 
 def _problems_in(error: PaddockError | None) -> tuple[Problem, ...]:

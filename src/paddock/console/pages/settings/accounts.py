@@ -41,7 +41,7 @@ class AccountPages:
             "unused": [item for item in own_secrets if item.name not in required_names],
             "consents": await self._host.identity.consents.list_for(context.principal),
         }
-        return render_page(request, "accounts.html", values)
+        return render_page(request, "settings/accounts.html", values)
 
     # --- secrets of their own -----------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ class AccountPages:
             "mistakes": problems_by_field(problems or []),
             "back": "/accounts",
         }
-        return render_page(request, "account_secret.html", values, status)
+        return render_page(request, "settings/account_secret.html", values, status)
 
     async def save(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
@@ -83,7 +83,7 @@ class AccountPages:
         listed = next((secret for secret in own_secrets if secret.name == name), None)
         if listed is None:
             raise NotFound(f"you have no secret {printable(name, 128)}", code="secret.not_found")
-        return render_page(request, "secret_remove.html", {"listed": listed, "known": None, "mine": True})
+        return render_page(request, "settings/secret_remove.html", {"listed": listed, "known": None, "mine": True})
 
     async def remove(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)

@@ -92,7 +92,7 @@ class ApiKeyPages:
             "url": (self._host.settings.http.public_url or str(request.base_url)).rstrip("/"),
             "missed": "made" in request.query_params and created is None,
         }
-        return render_page(request, "api_keys.html", values, status)
+        return render_page(request, "settings/api_keys.html", values, status)
 
     async def create(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
@@ -133,7 +133,9 @@ class ApiKeyPages:
         api_key = next((key for key in keys if key.id == key_id), None)
         if api_key is None:
             raise NotFound("there is no such key", code="api_key.not_found")
-        return render_page(request, "api_key_revoke.html", {"key": api_key, "state": api_key.state(datetime.now(UTC))})
+        return render_page(
+            request, "settings/api_key_revoke.html", {"key": api_key, "state": api_key.state(datetime.now(UTC))}
+        )
 
     async def revoke(self, request: Request) -> Response:
         await self._host.identity.api_keys.revoke(

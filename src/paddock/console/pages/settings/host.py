@@ -86,7 +86,7 @@ class HostSettingsPages:
             "warnings": host.loaded_settings.warnings,
             "words": search,
         }
-        return render_page(request, "settings_host.html", values)
+        return render_page(request, "settings/settings_host.html", values)
 
     async def check(self, request: Request) -> Response:
         plugins = await self._host.plugins.inventory.list_all()
@@ -94,7 +94,7 @@ class HostSettingsPages:
         report = DaemonReport(plugins, condition["troubles"], condition["takes_calls"])
         async with self._check_lock:  # it starts a cage and many threads, so only one at a time
             checks = await asyncio.to_thread(_run_doctor, report)
-        return render_page(request, "settings_check.html", {"checks": checks})
+        return render_page(request, "settings/settings_check.html", {"checks": checks})
 
 
 def _run_doctor(report: DaemonReport) -> list[Check]:

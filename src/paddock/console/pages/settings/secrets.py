@@ -63,7 +63,7 @@ class SecretPages:
             "may_rotate": HOST.allows(caller_of(request)),
             "failed": failed,
         }
-        return render_page(request, "secrets.html", values, status)
+        return render_page(request, "settings/secrets.html", values, status)
 
     # --- setting one --------------------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class SecretPages:
         tenant = (await call_context(self._host, request)).tenant
         shared = await self._find_shared(tenant, name)
         values = {"name": name, "known": shared, "mistakes": problems_by_field(problems or []), "back": "/secrets"}
-        return render_page(request, "secret_set.html", values, status)
+        return render_page(request, "settings/secret_set.html", values, status)
 
     async def save(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
@@ -103,7 +103,7 @@ class SecretPages:
         if listed is None or owner.startswith(_WEBHOOK_OWNER_PREFIX):
             raise _secret_not_found(name)
         shared = await self._find_shared(tenant, name) if not owner else None
-        return render_page(request, "secret_remove.html", {"listed": listed, "known": shared, "mine": False})
+        return render_page(request, "settings/secret_remove.html", {"listed": listed, "known": shared, "mine": False})
 
     async def remove(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)

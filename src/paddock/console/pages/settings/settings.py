@@ -40,7 +40,7 @@ class PersonalSettingsPages:
             "here_id": current_session.id if current_session is not None else "",
             "consents": await self._host.identity.consents.list_for(principal),
         }
-        return render_page(request, "settings.html", values)
+        return render_page(request, "settings/settings.html", values)
 
     async def end_session(self, request: Request) -> Response:
         await self._host.identity.console_sessions.sign_out_session(

@@ -115,7 +115,7 @@ class WebhookPages:
         webhooks = await self._host.ledger.webhooks.list_all(context.tenant)
         listed = [(hook, webhook_state(hook)) for hook in webhooks]
         values = {"webhooks": listed, "form": form, "event_types": _event_types_by_family()}
-        return render_page(request, "webhooks.html", values, status)
+        return render_page(request, "settings/webhooks.html", values, status)
 
     async def add(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
@@ -164,7 +164,7 @@ class WebhookPages:
             "missed": "once" in query and new_secret is None,
             "tested": tested,
         }
-        return render_page(request, "webhook.html", values)
+        return render_page(request, "settings/webhook.html", values)
 
     async def test(self, request: Request) -> Response:
         context, webhook_id = await call_context(self._host, request), path_param(request, "id")
@@ -202,7 +202,7 @@ class WebhookPages:
     async def confirm_remove(self, request: Request) -> Response:
         context = await call_context(self._host, request)
         hook = await self._host.ledger.webhooks.find(context.tenant, path_param(request, "id"))
-        return render_page(request, "webhook_remove.html", {"hook": hook})
+        return render_page(request, "settings/webhook_remove.html", {"hook": hook})
 
     async def remove(self, request: Request) -> Response:
         context = await call_context(self._host, request)
