@@ -56,8 +56,7 @@ def end_of(rows: list[SealedEntry]) -> ChainHead | None:
 def verified(rows: list[SealedEntry], head: ChainHead | None) -> ChainFinding:
     verifier = ChainVerifier("default", Anchors())
     try:
-        for row in rows:
-            verifier.check_row(row)
+        verifier.check_rows(rows)
         verifier.check_head(head)
     except ChainError as error:
         return verifier.finding(error)

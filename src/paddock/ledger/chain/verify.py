@@ -105,8 +105,7 @@ def _verify_tenant(
         _check_before_first(database, verifier)
         while True:
             rows, head, times = _read_page(database, chain_rows, verifier.seq)
-            for row in rows:
-                verifier.check_row(row)
+            verifier.check_rows(rows)
             if report is not None:
                 report(tenant, verifier.seq, max(row_count, verifier.seq))
             if len(rows) < SEALED_PAGE_ROWS:
@@ -125,7 +124,7 @@ def _check_before_first(database: DirectDatabase, verifier: ChainVerifier) -> No
     except UnicodeDecodeError:
         raise ChainError("tampered", "a row was put before the first, and holds what is no text", 0) from None
     if row is not None:
-        verifier.check_row(row)
+        verifier.check_rows([row])
 
 
 class _Page(NamedTuple):
@@ -178,8 +177,7 @@ def _is_altered(tx: Transaction, entry: LedgerEntry) -> bool:
         verifier.seq, verifier.last = previous.seq, previous.hash
     try:
         # The next row is checked too: a changed row can get a new hash, but the next row's hash covers the old one.
-        for row in rows:
-            verifier.check_row(row)
+        verifier.check_rows(rows)
     except ChainError:
         return True
     return verifier.seq < entry.seq or (
