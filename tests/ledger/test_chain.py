@@ -16,13 +16,16 @@ from fixtures.all_cases import all_cases
 from paddock.core.canonical import canonical_bytes
 from paddock.core.clock import SystemRandom
 from paddock.core.events import index
+from paddock.core.events.calls import CallEnded
 from paddock.core.events.event import EVENT_TYPES, Event
 from paddock.core.events.plugin_runtime import PluginStdoutNoise
 from paddock.ledger.chain.anchors import Anchors
 from paddock.ledger.chain.merkle import MerkleTree
 from paddock.ledger.chain.verifier import ChainError, ChainFinding, ChainHead, ChainVerifier
-from paddock.ledger.entry import FACT_FIELDS, PERSONAL_FIELDS, EntryDraft, prepare_entry
+from paddock.ledger.entry import EntryDraft, prepare_entry
+from paddock.ledger.entry_fields import FACT_FIELDS, PERSONAL_FIELDS
 from paddock.ledger.entry_hash import GENESIS_HASH, SealedEntry, entry_hash
+from paddock.ledger.stored_row import fill_template, select_listed
 
 AT = datetime(2030, 1, 31, 8, tzinfo=UTC)
 TEXT = st.text(max_size=8)
@@ -100,6 +103,38 @@ def test_facts_are_canonical_whichever_way_they_are_written(value: Any) -> None:
     assert one.facts.decode() == example().canonical(json.loads(one.facts))
 
 
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=6) | st.sampled_from(["req_1", "\x01", "%s", "call_1"])
+MAYBE = st.none() | TEXTS
+ENDED = st.fixed_dictionaries(
+    dict.fromkeys(CallEnded.__struct_fields__, MAYBE)
+    | dict.fromkeys(("name", "method", "version", "digest", "request_id", "status"), TEXTS)
+    | dict.fromkeys(("effects", "policies", "stands_for"), st.lists(TEXTS, max_size=2).map(tuple))
+    | {"success": st.booleans(), "background": st.none() | st.booleans()}
+    | {
+        "duration_ms": st.sampled_from([0.0, 0.5, 2.0, 1e-7, 12.25]),
+        "metrics": st.dictionaries(TEXTS, JSON, max_size=2),
+    }
+    | dict.fromkeys(("undisclosed", "artifacts", "replay_of", "proposed"), st.none())
+)
+
+
+@given(st.lists(ENDED, min_size=1, max_size=4), st.sampled_from([None, "req_1", "\x02"]))
+def test_facts_are_the_same_bytes_whether_or_not_entries_like_them_came_before(
+    all_fields: list[dict[str, Any]], request: str | None
+) -> None:
+    for fields in [*all_fields, *all_fields]:
+        entry = prepare_entry(
+            "evt_1", EntryDraft(CallEnded(**fields), "default", AT, "call_1", request), SystemRandom()
+        )
+        known = {name: value for name, value in fields.items() if name in FACT_FIELDS and value is not None}
+        assert entry.facts == canonical_bytes(known)
+        template, values = entry.stored
+        stored = values if template is None else fill_template(template, values, entry.call, entry.request)
+        assert stored == entry.facts
+        assert entry.listed == select_listed("call.ended", known)
+        assert (entry.plugin, entry.request) == (known["name"], request or known["request_id"])
+
+
 @pytest.mark.parametrize("value", [2**60, float("nan"), float("inf"), "\ud800", {1: "x"}, {"\udfff": object()}])
 def test_what_json_has_no_place_for_does_not_stop_the_ledger(value: Any) -> None:
     one = prepare_entry("evt_1", EntryDraft(audited(value), "default", AT), SystemRandom())
@@ -127,7 +162,7 @@ def test_the_tree_that_grows_is_the_tree_of_the_standard(leaves: list[bytes]) ->
 def test_somebody_has_thought_about_every_field_whether_it_may_tell_of_a_person(name: str) -> None:
     fields = set(EVENT_TYPES[name].__struct_fields__)
     assert fields <= FACT_FIELDS | PERSONAL_FIELDS, (
-        f"put {sorted(fields - FACT_FIELDS - PERSONAL_FIELDS)} into a list of ledger/entry.py"
+        f"put {sorted(fields - FACT_FIELDS - PERSONAL_FIELDS)} into a list of ledger/entry_fields.py"
     )
     assert not FACT_FIELDS & PERSONAL_FIELDS
 

@@ -52,7 +52,7 @@ BLOCK_ROWS: Final = 1_000
 """Rows whose earliest and latest time are noted together, so that a time is found without an index over all rows."""
 
 _ANY_GAP: Final = re.compile("([\x01\x02\x03])")
-_GAP_TEXT, _REQUEST_GAP_TEXT = GAP.decode(), REQUEST_GAP.decode()
+GAP_TEXT, _REQUEST_GAP_TEXT = GAP.decode(), REQUEST_GAP.decode()
 _FRAGMENT, _REQUEST_FRAGMENT, _CALL_FRAGMENT = (orjson.Fragment(gap) for gap in (GAP, REQUEST_GAP, CALL_GAP))
 _NULL: Final = b"null"
 _EMPTY: Final[tuple[object, ...]] = ({}, [], ())  # values that most entries share, whatever the fact
@@ -101,7 +101,7 @@ class Template:
     def __init__(self, text: str) -> None:
         self._parts = _ANY_GAP.split(text)  # its gaps are every other one
         gaps = self._parts[1::2]
-        self._ids = [(place, gap == _REQUEST_GAP_TEXT) for place, gap in enumerate(gaps) if gap != _GAP_TEXT]
+        self._ids = [(place, gap == _REQUEST_GAP_TEXT) for place, gap in enumerate(gaps) if gap != GAP_TEXT]
 
     def fill(self, values: str, call: str | None, request: str | None) -> str:
         """Return the facts of a row.
@@ -109,7 +109,10 @@ class Template:
         Raises:
             ValueError: the row has not as many texts as the template has gaps; it was not written so.
         """
-        texts = values.split(_GAP_TEXT) if values else []
+        return self.join(values.split(GAP_TEXT) if values else [], call, request)
+
+    def join(self, texts: list[str], call: str | None, request: str | None) -> str:
+        """As `fill`, with the texts that fill the gaps, to which those of the ids are added."""
         for place, is_request in self._ids:
             value = request if is_request else call
             texts.insert(place, "null" if value is None else orjson.dumps(value).decode())

@@ -17,7 +17,7 @@ from paddock.ledger.stored_row import BLOCK_ROWS, COLUMN_NAMES, COLUMNS
 from paddock.ledger.write.chain_dictionary import ChainDictionary, add_chain
 from paddock.store.database import Transaction
 
-_BATCH_SIZES = (16, 4, 1)  # rows per INSERT: few sizes, so that the statements can be prepared
+_BATCH_SIZES = (64, 16, 4, 1)  # rows per INSERT: few sizes, so that the statements can be prepared
 _PLACEHOLDERS = f"({', '.join('?' * len(COLUMN_NAMES))})"
 _INSERTS = {size: f"INSERT INTO ledger ({COLUMNS}) VALUES {', '.join([_PLACEHOLDERS] * size)}" for size in _BATCH_SIZES}  # noqa: S608
 _NOTE_TIME = (
