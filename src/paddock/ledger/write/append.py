@@ -106,7 +106,10 @@ def append_entries(
             TypeError or `store.statement`.
     """
     if sanitize:
-        drafts = [(name, draft._replace(tenant=storable_text(draft.tenant))) for name, draft in drafts]
+        drafts = [
+            one if one[1].tenant.isprintable() else (one[0], one[1]._replace(tenant=storable_text(one[1].tenant)))
+            for one in drafts
+        ]
     if check_existing:
         drafts = [draft for draft in drafts if tx.one("SELECT seq FROM ledger WHERE id = ?", (draft[0],)) is None]
     # Sorted, so that all nodes lock chains in the same order and cannot deadlock.
