@@ -70,6 +70,17 @@ class ChainError(Exception):
         self.id = row.id if row else None
 
 
+class VerifiedPart(Struct, frozen=True):
+    """What was found in rows that follow each other, and are sound if the row before them has the hash `after`."""
+
+    after: bytes
+    seq: int
+    last: bytes
+    erased: list[int]
+    claimed: list[tuple[int, int]]
+    times: dict[int, tuple[str, str]]
+
+
 class ChainVerifier(Struct):
     """Verifies one chain row by row."""
 
@@ -123,6 +134,21 @@ class ChainVerifier(Struct):
                 self._leaves.append(row_hash)
                 if seq == self._boundary:
                     self._check_checkpoints()
+
+    def add_part(self, part: VerifiedPart) -> bool:
+        """Take over what was found in the next rows elsewhere; False if they do not continue the chain."""
+        if part.after != self.last:
+            return False
+        self.seq, self.last = part.seq, part.last
+        self.erased += part.erased
+        self.claimed += part.claimed
+        for block, (first_at, last_at) in part.times.items():
+            noted = self.times.get(block, (first_at, last_at))
+            self.times[block] = (min(first_at, noted[0]), max(last_at, noted[1]))
+        # No checkpoint is open: a part ends where one ends. Those over the part were compared there.
+        self._next = sum(one.from_seq <= part.seq for one in self.anchors.checkpoints)
+        self._boundary = part.seq
+        return True
 
     def _sequence_error(self, row: SealedEntry) -> ChainError:
         if row.seq < 1:
