@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from functools import cache
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple, cast
 
 import orjson
@@ -117,9 +117,11 @@ class SplitPlan:
         self._plugin_at, self._call_at, self._request_at = (
             facts.index(name) if name in facts else None for name in (self._plugin, _CALL_FIELD, _REQUEST_FIELD)
         )
-        self._roles = tuple((name, name in SHARED_FACTS, name in unsure) for name in facts)
+        shared = [at for at, name in enumerate(facts) if name in SHARED_FACTS]
+        self._shared_values = itemgetter(*shared, -1, -1)  # as above
+        self._gaps = tuple((at, name, name in unsure) for at, name in enumerate(facts) if name not in SHARED_FACTS)
         # A shared value of another type could equal one that is encoded differently, as 1 and True are equal.
-        self._has_shapes = not any(shared and not_plain for _, shared, not_plain in self._roles)
+        self._has_shapes = not any(facts[at] in unsure for at in shared)
         self._shapes: dict[tuple[Any, ...], _Shape] = {}
 
     def personal_of(self, values: tuple[Any, ...]) -> dict[str, Any]:
@@ -154,12 +156,13 @@ class SplitPlan:
             call = call or values[self._call_at]
         if self._request_at is not None:
             request = request or values[self._request_at]
-        shape_key: list[Any] = []
+        shape_key: list[Any] = [self._shared_values(values)]
         texts: list[str] = []
         try:
-            for (name, is_shared, is_unsure), value in zip(self._roles, values, strict=False):
-                if is_shared or value is None:
-                    shape_key.append(value)
+            for at, name, is_unsure in self._gaps:
+                value = values[at]
+                if value is None:
+                    shape_key.append(None)
                 elif name == _REQUEST_FIELD and value == request:
                     shape_key.append(_REQUEST)
                 elif name == _CALL_FIELD and value == call:
@@ -178,7 +181,7 @@ class SplitPlan:
             if shape.filler is None:
                 return None
             text = shape.filler.join(texts.copy(), call, request)
-        except TypeError:  # a lone surrogate, or a value that is not what its field says
+        except (TypeError, ValueError):  # a lone surrogate, or a value that is not what its field says
             return None
         stored = SplitFacts(shape.template, GAP_TEXT.join(texts).encode())
         plugin = None if self._plugin_at is None else values[self._plugin_at]

@@ -152,20 +152,23 @@ def _extend_chain(
             )
             times.add(seq, entry.at)
         tx.execute(_INSERTS[len(batch)], values)
-    for block, (first_at, last_at) in times.blocks.items():
+    for block, first_at, last_at in times.earliest_and_latest():
         tx.execute(_NOTE_TIME, (chain, block, first_at, last_at))
     tx.execute("UPDATE ledger_heads SET hash = ? WHERE tenant = ?", (prev, tenant))
 
 
 class _TimeNotes:
-    """The earliest and latest time in each block of rows."""
+    """The times in each block of rows."""
 
     def __init__(self) -> None:
-        self.blocks: dict[int, tuple[str, str]] = {}
+        self._blocks: dict[int, list[str]] = {}
 
     def add(self, seq: int, at: str) -> None:
-        first_at, last_at = self.blocks.get(seq // BLOCK_ROWS, (at, at))
-        self.blocks[seq // BLOCK_ROWS] = (min(first_at, at), max(last_at, at))
+        self._blocks.setdefault(seq // BLOCK_ROWS, []).append(at)
+
+    def earliest_and_latest(self) -> Iterator[tuple[int, str, str]]:
+        """Yield each block with its earliest and latest time."""
+        return ((block, min(times), max(times)) for block, times in self._blocks.items())
 
 
 def _split_batches(drafts: Sequence[IdentifiedDraft]) -> Iterator[Sequence[IdentifiedDraft]]:
