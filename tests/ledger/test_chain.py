@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.ledger.chains import example
 
 from fixtures.all_cases import all_cases
@@ -21,7 +22,7 @@ from paddock.core.events.event import EVENT_TYPES, Event
 from paddock.core.events.plugin_runtime import PluginStdoutNoise
 from paddock.ledger.chain.anchors import Anchors
 from paddock.ledger.chain.merkle import MerkleTree
-from paddock.ledger.chain.verifier import ChainError, ChainFinding, ChainHead, ChainVerifier
+from paddock.ledger.chain.verifier import ChainError, ChainFinding, ChainHead, ChainVerifier, VerifiedPart
 from paddock.ledger.entry import EntryDraft, prepare_entry
 from paddock.ledger.entry_fields import FACT_FIELDS, PERSONAL_FIELDS
 from paddock.ledger.entry_hash import GENESIS_HASH, SealedEntry, entry_hash
@@ -95,6 +96,19 @@ def test_whatever_is_changed_in_a_row_is_found_in_that_row(values: list[str], da
     changed = [*rows[:place], rows[place]._replace(**{name: other}), *rows[place + 1 :]]
     finding = verified(changed, end_of(rows))
     assert (finding.verdict, finding.seq) == ("tampered", place + 1)
+
+
+def test_a_part_continues_a_chain_only_from_the_hash_that_it_began_with() -> None:
+    rows = chain_of([audited(number) for number in range(6)])
+    first, second = ChainVerifier("default", Anchors()), ChainVerifier("default", Anchors(), 3, rows[2].hash)
+    first.check_rows(rows[:3])
+    second.check_rows(rows[3:])
+    part = VerifiedPart(rows[2].hash, second.seq, second.last, second.erased, second.claimed, second.times)
+    assert not first.add_part(replace(part, after=rows[1].hash))
+    assert first.seq == 3
+    assert first.add_part(part)
+    first.check_head(end_of(rows))
+    assert first.finding(None) == verified(rows, end_of(rows))
 
 
 @given(JSON)
