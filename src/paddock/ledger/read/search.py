@@ -18,7 +18,7 @@ from paddock.store.database import Transaction
 KindCondition = Callable[[str, dict[str, Any]], bool]
 """Whether entries of a type, with the facts by which they are listed, are wanted."""
 
-_MAX_COUNTED_ROWS: Final = 20_000  # counting so many in an index takes a millisecond
+_MAX_COUNTED_ROWS: Final = 20_000  # of each value; counting so many in an index takes a millisecond
 _ROWS_PER_LOOKUP: Final = 50
 
 
@@ -89,7 +89,8 @@ def find_rows(
     ranges = find_time_ranges(tx, chain, wanted.since, wanted.until)
     for rows in reversed(ranges) if newest_first else ranges:
         clipped = rows._replace(
-            first=max(rows.first, (after or 0) + 1), last=rows.last if before is None else min(rows.last, before - 1)
+            first=rows.first if after is None else max(rows.first, after + 1),
+            last=rows.last if before is None else min(rows.last, before - 1),
         )
         if clipped.first <= clipped.last and len(found) < limit:
             found += search.run(tx, clipped, limit - len(found))
@@ -178,18 +179,26 @@ class _Search(Struct, frozen=True):
         """Return the column whose index finds the rows: the one with the fewest."""
         if len(self.columns) < 2:
             return self.columns[0] if self.columns else None
-        return min(self.columns, key=lambda column: self._count(tx, column, within))
+        return min(self.columns, key=lambda column: self._estimate_rows(tx, column, within))
 
-    def _count(self, tx: Transaction, column: _Column, within: SeqRange) -> int:
-        """Count the rows with one of a column's values, as far as it matters."""
+    def _estimate_rows(self, tx: Transaction, column: _Column, within: SeqRange) -> float:
+        """Estimate how many rows have one of a column's values: counted up to a number, and from there by density."""
         query = (
-            f"SELECT count(*) AS n FROM (SELECT seq FROM ledger INDEXED BY {column.index_name} "  # noqa: S608
-            f"WHERE chain = ? AND {column.name} = ? AND seq >= ? AND seq <= ? LIMIT ?) AS few"
+            f"SELECT count(*) AS n, min(seq) AS first, max(seq) AS last FROM (SELECT seq FROM ledger "  # noqa: S608
+            f"INDEXED BY {column.index_name} WHERE chain = ? AND {column.name} = ? AND seq >= ? AND seq <= ? "
+            f"ORDER BY seq {self._order} LIMIT ?) AS found"
         )
-        count = 0
+        rows, density = 0, 0.0
         for value in column.values:
-            row = tx.one(query, (self.rows.chain, value, within.first, within.last, _MAX_COUNTED_ROWS - count))
-            count += row["n"] if row else 0
-            if count >= _MAX_COUNTED_ROWS:
-                break
-        return count
+            found = tx.one(query, (self.rows.chain, value, within.first, within.last, _MAX_COUNTED_ROWS))
+            count = found["n"] if found else 0
+            if found is not None and count == _MAX_COUNTED_ROWS:
+                density += count / (found["last"] - found["first"] + 1)
+            rows += count
+        if density:
+            end = tx.one(
+                "SELECT max(seq) AS seq FROM ledger WHERE chain = ? AND seq <= ?", (self.rows.chain, within.last)
+            )
+            length = ((end["seq"] if end else None) or within.first) - within.first + 1
+            return max(rows, density * length)
+        return rows
