@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,10 +98,13 @@ async def test_a_checkpoint_over_all_rows_leaves_one_part_and_one_over_other_row
     assert not parts
 
 
-async def test_a_process_that_cannot_open_the_database_leaves_its_rows_to_the_first(
-    sqlite_address: str, tmp_path: Path, parts: list[VerifiedPart | None]
+async def test_a_process_that_cannot_start_or_open_the_database_leaves_its_rows_to_the_first(
+    sqlite_address: str, tmp_path: Path, parts: list[VerifiedPart | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = await new_chain(sqlite_address, tmp_path / "state")
     with open_direct(sqlite_address) as database:
         (finding,) = verify_ledger(database, chain.state, tenant="default", address=tmp_path)
     assert (finding, parts) == (chain.verify(), [None])
+    parts.clear()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    assert (verify_in_parts(sqlite_address, chain.state), parts) == (chain.verify(), [])
