@@ -41,6 +41,7 @@ class Options:
 
     quick: bool
     save: bool
+    large: bool = False
 
 
 @dataclass(slots=True)
@@ -78,13 +79,15 @@ class Report:
             _keep(self.name, f"`{_command(self.name, self.options)}` on {machine()}.\n\n{text.rstrip()}")
 
 
-def options(description: str | None) -> Options:
-    """The options every measurement has."""
+def options(description: str | None, *, large: str = "") -> Options:
+    """The options every measurement has, and `--large` where there is something to say about it."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it runs, not what it costs")
     parser.add_argument("--save", action="store_true", help="keep the result in RESULTS.md")
+    if large:
+        parser.add_argument("--large", action="store_true", help=large)
     given = parser.parse_args()
-    return Options(given.quick, given.save)
+    return Options(given.quick, given.save, bool(large) and given.large)
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -118,7 +121,7 @@ def machine() -> str:
 
 
 def _command(name: str, given: Options) -> str:
-    flags = [flag for flag, on in (("--quick", given.quick), ("--save", given.save)) if on]
+    flags = [flag for flag, on in (("--quick", given.quick), ("--large", given.large), ("--save", given.save)) if on]
     return " ".join(["./run", "bench", name, *flags])
 
 

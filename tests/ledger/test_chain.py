@@ -10,19 +10,23 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.ledger.chains import example
 
 from fixtures.all_cases import all_cases
 from paddock.core.canonical import canonical_bytes
 from paddock.core.clock import SystemRandom
 from paddock.core.events import index
+from paddock.core.events.calls import CallEnded
 from paddock.core.events.event import EVENT_TYPES, Event
 from paddock.core.events.plugin_runtime import PluginStdoutNoise
 from paddock.ledger.chain.anchors import Anchors
 from paddock.ledger.chain.merkle import MerkleTree
-from paddock.ledger.chain.verifier import ChainError, ChainFinding, ChainHead, ChainVerifier
-from paddock.ledger.entry import FACT_FIELDS, PERSONAL_FIELDS, EntryDraft, prepare_entry
+from paddock.ledger.chain.verifier import ChainError, ChainFinding, ChainHead, ChainVerifier, VerifiedPart
+from paddock.ledger.entry import EntryDraft, prepare_entry
+from paddock.ledger.entry_fields import FACT_FIELDS, PERSONAL_FIELDS
 from paddock.ledger.entry_hash import GENESIS_HASH, SealedEntry, entry_hash
+from paddock.ledger.stored_row import fill_template, select_listed
 
 AT = datetime(2030, 1, 31, 8, tzinfo=UTC)
 TEXT = st.text(max_size=8)
@@ -56,8 +60,7 @@ def end_of(rows: list[SealedEntry]) -> ChainHead | None:
 def verified(rows: list[SealedEntry], head: ChainHead | None) -> ChainFinding:
     verifier = ChainVerifier("default", Anchors())
     try:
-        for row in rows:
-            verifier.check_row(row)
+        verifier.check_rows(rows)
         verifier.check_head(head)
     except ChainError as error:
         return verifier.finding(error)
@@ -95,10 +98,55 @@ def test_whatever_is_changed_in_a_row_is_found_in_that_row(values: list[str], da
     assert (finding.verdict, finding.seq) == ("tampered", place + 1)
 
 
+def test_a_part_continues_a_chain_only_from_the_hash_that_it_began_with() -> None:
+    rows = chain_of([audited(number) for number in range(6)])
+    first, second = ChainVerifier("default", Anchors()), ChainVerifier("default", Anchors(), 3, rows[2].hash)
+    first.check_rows(rows[:3])
+    second.check_rows(rows[3:])
+    part = VerifiedPart(rows[2].hash, second.seq, second.last, second.erased, second.claimed, second.times)
+    assert not first.add_part(replace(part, after=rows[1].hash))
+    assert first.seq == 3
+    assert first.add_part(part)
+    first.check_head(end_of(rows))
+    assert first.finding(None) == verified(rows, end_of(rows))
+
+
 @given(JSON)
 def test_facts_are_canonical_whichever_way_they_are_written(value: Any) -> None:
     one = prepare_entry("evt_1", EntryDraft(audited(value), "default", AT), SystemRandom())
     assert one.facts.decode() == example().canonical(json.loads(one.facts))
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=6) | st.sampled_from(["req_1", "\x01", "%s", "call_1"])
+MAYBE = st.none() | TEXTS
+ENDED = st.fixed_dictionaries(
+    dict.fromkeys(CallEnded.__struct_fields__, MAYBE)
+    | dict.fromkeys(("name", "method", "version", "digest", "request_id", "status"), TEXTS)
+    | dict.fromkeys(("effects", "policies", "stands_for"), st.lists(TEXTS, max_size=2).map(tuple))
+    | {"success": st.booleans(), "background": st.none() | st.booleans()}
+    | {
+        "duration_ms": st.sampled_from([0.0, 0.5, 2.0, 1e-7, 12.25]),
+        "metrics": st.dictionaries(TEXTS, JSON, max_size=2),
+    }
+    | dict.fromkeys(("undisclosed", "artifacts", "replay_of", "proposed"), st.none())
+)
+
+
+@given(st.lists(ENDED, min_size=1, max_size=4), st.sampled_from([None, "req_1", "\x02"]))
+def test_facts_are_the_same_bytes_whether_or_not_entries_like_them_came_before(
+    all_fields: list[dict[str, Any]], request: str | None
+) -> None:
+    for fields in [*all_fields, *all_fields]:
+        entry = prepare_entry(
+            "evt_1", EntryDraft(CallEnded(**fields), "default", AT, "call_1", request), SystemRandom()
+        )
+        known = {name: value for name, value in fields.items() if name in FACT_FIELDS and value is not None}
+        assert entry.facts == canonical_bytes(known)
+        template, values = entry.stored
+        stored = values if template is None else fill_template(template, values, entry.call, entry.request)
+        assert stored == entry.facts
+        assert entry.listed == select_listed("call.ended", known)
+        assert (entry.plugin, entry.request) == (known["name"], request or known["request_id"])
 
 
 @pytest.mark.parametrize("value", [2**60, float("nan"), float("inf"), "\ud800", {1: "x"}, {"\udfff": object()}])
@@ -128,7 +176,7 @@ def test_the_tree_that_grows_is_the_tree_of_the_standard(leaves: list[bytes]) ->
 def test_somebody_has_thought_about_every_field_whether_it_may_tell_of_a_person(name: str) -> None:
     fields = set(EVENT_TYPES[name].__struct_fields__)
     assert fields <= FACT_FIELDS | PERSONAL_FIELDS, (
-        f"put {sorted(fields - FACT_FIELDS - PERSONAL_FIELDS)} into a list of ledger/entry.py"
+        f"put {sorted(fields - FACT_FIELDS - PERSONAL_FIELDS)} into a list of ledger/entry_fields.py"
     )
     assert not FACT_FIELDS & PERSONAL_FIELDS
 

@@ -18,7 +18,8 @@ from paddock.core.clock import SystemRandom
 from paddock.core.errors import Denied, OperatorError
 from paddock.core.events.index import EVENT_TYPES
 from paddock.core.secret import Secret
-from paddock.ledger.entry import FACT_FIELDS, PERSONAL_FIELDS, LedgerEntry
+from paddock.ledger.entry import LedgerEntry
+from paddock.ledger.entry_fields import FACT_FIELDS, PERSONAL_FIELDS
 from paddock.queue.schedule import RescheduleAt
 from paddock.webhooks.cloud_event import parse_patterns, to_cloud_events
 from paddock.webhooks.retry import DeadLettered, DeliveryAttempt, DeliveryRetryPolicy, ReceiverGone, decide_retry

@@ -15,34 +15,35 @@ from paddock.ledger.stored_row import CALL_GAP, GAP, REQUEST_GAP
 _MAX_PLAIN_DIGITS = 16  # digits of the largest integers that JSON keeps exactly
 _UNUSUAL_NUMBER = re.compile(r"[:,\[]-?\d+[.eE]|[:,\[]-?\d{16}")
 """Numbers that orjson may encode differently from RFC 8785: fractions, exponents and large integers."""
-_PLAIN = rb'(?:"[ !#-\[\]-~]*"|-?(?:0|[1-9]\d{0,8})(?:\.\d{0,4}[1-9])?|true|false|null|\[\]|\{\})'
-_PLAIN_VALUES = re.compile(_PLAIN + rb"(?:" + GAP + _PLAIN + rb")*")
-_TEXT = {str}
+_PLAIN = r'(?:"[ !#-\[\]-~]*"|-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{0,4}[1-9])?|true|false|null|\[\]|\{\})'
+_PLAIN_VALUES = re.compile(_PLAIN + r"(?:" + GAP.decode() + _PLAIN + r")*")
 _SAMPLES = ((REQUEST_GAP, b'"x"'), (CALL_GAP, b'"x"'), (GAP, b"0"))
 
 
 def canonical_object(text: str) -> dict[str, Any] | None:
     """Return the object that a column holds; None where it is not an object in canonical form."""
     try:
-        if text.isascii():  # the common case, in a third of the time
-            value = orjson.loads(text)
-            if _holds_texts(value) or _UNUSUAL_NUMBER.search(text) is None:
-                encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-                return _object(value) if encoded == text.encode() else None
+        # The common case, in a third of the time.
+        if text.isascii():
+            given = text.encode()
+            value = orjson.loads(given)
+            if type(value) is dict:
+                fields = cast("dict[str, Any]", value)
+                if _holds_texts(fields) or _UNUSUAL_NUMBER.search(text) is None:
+                    return fields if orjson.dumps(fields, option=orjson.OPT_SORT_KEYS) == given else None
         value = json.loads(text, parse_int=_parse_number)
         encoded = canonical_bytes(value)
     except (TypeError, ValueError, RecursionError, CallerError):
         return None
-    return _object(value) if encoded == text.encode() else None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) and encoded == text.encode() else None
 
 
-def _object(value: object) -> dict[str, Any] | None:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def _holds_texts(value: object) -> bool:
+def _holds_texts(value: dict[str, Any]) -> bool:
     """Whether all values of an object are text, for which all encoders agree."""
-    return isinstance(value, dict) and set(map(type, cast("dict[str, object]", value).values())) <= _TEXT
+    for one in value.values():  # noqa: SIM110 - a loop takes half the time of `all` here
+        if type(one) is not str:
+            return False
+    return True
 
 
 def _parse_number(digits: str) -> int | float:
@@ -50,9 +51,9 @@ def _parse_number(digits: str) -> int | float:
     return int(digits) if len(digits) < _MAX_PLAIN_DIGITS or abs(int(digits)) <= MAX_SAFE_INTEGER else float(digits)
 
 
-def are_plain_values(values: bytes) -> bool:
+def are_plain_values(values: str) -> bool:
     """Whether texts that fill a template are each canonical JSON, as nearly all are; False if that is not certain."""
-    return not values or (_PLAIN_VALUES.fullmatch(values) is not None and b"-0" not in values)
+    return not values or (_PLAIN_VALUES.fullmatch(values) is not None and "-0" not in values)
 
 
 def canonical_template(template: bytes) -> dict[str, Any] | None:

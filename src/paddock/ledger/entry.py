@@ -1,28 +1,25 @@
-"""Ledger entries: how an event is split into facts, personal data and index columns. Pure.
+"""Ledger entries: drafts, what is prepared of them to be written, and what is read. Pure.
 
-Facts are hashed as they are and are kept for ever. Personal data can be erased later, so everything that may describe a
-person, or was written by one, belongs there. A field that is in neither table below counts as personal.
+Which fields of an event are facts and which are personal is said in `entry_fields.py`.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
-from functools import cache
-from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, TypeAlias, TypedDict, cast
 
 import orjson
 
-from paddock.core.canonical import MAX_DEPTH, MAX_SAFE_INTEGER, canonical_bytes
+from paddock.core.canonical import MAX_DEPTH, canonical_bytes
 from paddock.core.clock import Random, format_utc
 from paddock.core.errors import CallerError
-from paddock.core.events.event import Event, to_json_value
+from paddock.core.events.event import Event
 from paddock.core.events.system import EntryUndescribed
 from paddock.core.schema_annotations import DateTime, NonNegativeInt
+from paddock.ledger.entry_fields import EncodedFacts, encode_fields, split_plan
 from paddock.ledger.entry_hash import SALT_BYTES, SealedEntry, commit_personal
-from paddock.ledger.stored_row import SplitFacts, fill_template, listed_facts, select_listed, split_facts
+from paddock.ledger.stored_row import SplitFacts, fill_template, listed_facts
 
 PRINCIPAL_FIELD = "principal"
 
@@ -31,33 +28,6 @@ _PERSON_FIELDS = (
     "owner",
 )  # fmt: skip
 """Fields that name the actor in events without a principal. The first one that is set becomes the principal."""
-
-PERSONAL_FIELDS = frozenset(
-    """
-    principal operator_id user_id accepted_by by answered_by requester person owner
-    project_id session_id agent_path message_ids user_choice
-    payload_hash result_hash events_hash plugin_metrics nondeterminism model artifacts artifact_uri source label
-    explanation line last_stderr detail details action sql error_message errors
-    approved_by comment holder given_by revoked_by ended_why operator proposed secret repair
-    """.split()  # noqa: SIM905 - a table of words
-)
-FACT_FIELDS = frozenset(
-    """
-    name would plugin plugin_id plugins first second version old_version new_version local capability_diff
-    method capability capabilities_count methods_count tools_count tool tools tool_name word tables hook knob side
-    request_id call_id expected received extra missing found claimed allowed kind definition definitions standing
-    difference old_hash new_hash accepted answered kept_back kept left_out key_id
-    pid cage_id exit_code signal consecutive_failures total_failures timeout_sec limit_bytes limit_per_second rate
-    notification_type violation_type duration_ms session_duration_seconds success has_result error error_code metrics
-    host port address bytes_up bytes_down times artifact_type size_bytes
-    reason strategy message_count messages_before messages_after conflict_type resolution
-    entries rows tenant callable group roles scopes change expires_at
-    digest effects status error_category decision policies policy_version approval stands_for
-    binding approved state scope count underway capabilities work replay_of undisclosed recovery resolution until
-    accepted_dangers webhook types event_id link session via occasion flags hints issuer fields forgotten background
-    file
-    """.split()  # noqa: SIM905
-)
 
 
 class PreEncoded(NamedTuple):
@@ -179,8 +149,25 @@ def prepare_entry(entry_id: str, draft: EntryDraft, random: Random) -> PreparedE
     event = draft.event
     if not isinstance(event, (Event, SplitEvent)):
         event = _resolve_event(event)
-    kind, facts, personal = _split_event(event) if isinstance(event, Event) else event
-    plan = _split_plan(kind)
+    if isinstance(event, Event):
+        plan = split_plan(type(event))
+        values = plan.values(event)
+        personal = plan.personal_of(values)
+        encoded = plan.encode(values, draft.call, draft.request)
+    else:
+        kind, facts, personal = event
+        plan = split_plan(kind)
+        if isinstance(facts, PreEncoded):
+            encoded = EncodedFacts(
+                facts.plugin,
+                draft.call,
+                draft.request,
+                fill_template(facts.template, facts.values, draft.call, draft.request),
+                SplitFacts(facts.template, facts.values),
+                listed_facts(kind.type, facts.template),
+            )
+        else:
+            encoded = plan.encode_facts(facts, draft.call, draft.request)
     principal = draft.principal
     if principal is None and personal:
         principal = personal.get(PRINCIPAL_FIELD) or next(
@@ -191,46 +178,23 @@ def prepare_entry(entry_id: str, draft: EntryDraft, random: Random) -> PreparedE
     # The commitment costs a hash, and most entries hold no personal data.
     personal_bytes = salt = commitment = None
     if personal:
-        personal_bytes, salt = _encode_fields(personal, plan.unsure_personal), random.bytes(SALT_BYTES)
+        personal_bytes, salt = encode_fields(personal, plan.unsure_personal), random.bytes(SALT_BYTES)
         commitment = commit_personal(salt, personal_bytes)
-    if isinstance(facts, PreEncoded):
-        plugin, call, request = facts.plugin, draft.call, draft.request
-        stored = SplitFacts(facts.template, facts.values)
-        fact_bytes = fill_template(facts.template, facts.values, call, request)
-    else:
-        plugin = facts.get(plan.plugin) if plan.plugin else None
-        call, request = draft.call or facts.get("call_id"), draft.request or facts.get("request_id")
-        fact_bytes, plain = _encode_facts(facts, plan.unsure_facts)
-        stored = split_facts(facts, fact_bytes, call, request) if plain else SplitFacts(None, fact_bytes)
-    if stored.template is not None:
-        listed = listed_facts(kind.type, stored.template)
-    else:
-        listed = select_listed(kind.type, facts)
     return PreparedEntry(
         entry_id,
         format_utc(draft.at),
-        kind.type,
-        plugin,
-        call,
-        request,
+        plan.type,
+        encoded.plugin,
+        encoded.call,
+        encoded.request,
         principal,
-        fact_bytes,
+        encoded.text,
         personal_bytes,
         salt,
         commitment,
-        listed,
-        stored,
+        encoded.listed,
+        encoded.stored,
     )
-
-
-def _split_event(event: Event) -> SplitEvent:
-    plan = _split_plan(type(event))
-    values = plan.values(event)
-    # Unknown values are left out: they take space in every row and carry no information.
-    facts = {name: value for name, value in zip(plan.facts, values, strict=False) if value is not None}
-    personal_values = values[len(plan.facts) :]
-    personal = {name: value for name, value in zip(plan.personal, personal_values, strict=False) if value is not None}
-    return SplitEvent(type(event), facts, personal)
 
 
 def _resolve_event(make: Callable[[], Event | SplitEvent]) -> Event | SplitEvent:
@@ -300,103 +264,3 @@ def parse_object(text: str) -> dict[str, Any]:
     except (ValueError, CallerError):
         fields = None
     return cast("dict[str, Any]", fields) if isinstance(fields, dict) else {"unreadable": text}
-
-
-class _SplitPlan(NamedTuple):
-    """How to split events of one type. Computed once, since some types occur thousands of times a second."""
-
-    facts: tuple[str, ...]
-    personal: tuple[str, ...]
-    values: Callable[[Event], tuple[Any, ...]]
-    plugin: str | None
-    unsure_facts: tuple[str, ...]
-    unsure_personal: tuple[str, ...]
-
-
-_PLAIN_TYPES = ("str", "str | None", "bool", "bool | None", "tuple[str, ...]")
-"""Types that orjson encodes canonically, whatever the value."""
-
-
-@cache
-def _split_plan(kind: type[Event]) -> _SplitPlan:
-    names = kind.__struct_fields__
-    facts = tuple(sorted(name for name in names if name in FACT_FIELDS))
-    personal = tuple(sorted(name for name in names if name not in FACT_FIELDS))
-    # In other event types `name` is not the name of a plugin.
-    about_plugin = kind.type.startswith(("plugin.", "protocol.", "compact", "approval.", "call."))
-    candidates = ("name", "plugin", "plugin_id") if about_plugin else ("plugin",)
-    plugin = next((candidate for candidate in candidates if candidate in facts), None)
-    # attrgetter returns a tuple only for two or more names, so two that always exist are appended.
-    get_values = attrgetter(*facts, *personal, "type", "type")
-    annotations = inspect.get_annotations(kind)
-    unsure = frozenset(name for name in names if annotations[name] not in _PLAIN_TYPES)
-    return _SplitPlan(
-        facts,
-        personal,
-        get_values,
-        plugin,
-        tuple(name for name in facts if name in unsure),
-        tuple(name for name in personal if name in unsure),
-    )
-
-
-def _encode_fields(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
-    """Encode fields as canonical JSON. Values without such a form become text, so plugins cannot stop the ledger."""
-    return _encode_facts(fields, unsure)[0]
-
-
-def _encode_facts(fields: dict[str, Any], unsure: Iterable[str]) -> tuple[bytes, bool]:
-    """Encode fields as `_encode_fields` does, and tell whether orjson encodes each of them canonically."""
-    for name in unsure:
-        if name in fields and not _is_plain_json(fields[name]):
-            break
-    else:
-        try:
-            return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS), True
-        except TypeError:
-            pass  # a lone surrogate
-    try:
-        value = to_json_value(fields)
-    except (TypeError, RecursionError):  # a set of unorderable values; nested too deeply
-        value = fields
-    try:
-        return canonical_bytes(value), False
-    except CallerError:
-        return canonical_bytes(_sanitize_value(value, MAX_DEPTH // 2)), False
-
-
-def _is_plain_json(value: Any, depth: int = 3) -> bool:
-    """Whether orjson encodes the value canonically; the fast path for most values."""
-    kind = cast("type[Any]", type(value))
-    if kind is float:
-        return 1e-5 <= abs(value) <= MAX_SAFE_INTEGER and not value.is_integer()
-    if kind is str or value is None or kind is bool:
-        return True
-    if kind is int:
-        return -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER
-    if kind is dict:
-        return not value or (
-            depth > 0
-            and all(type(key) is str and key.isascii() for key in value)
-            and all(_is_plain_json(inner, depth - 1) for inner in value.values())
-        )
-    return (kind is tuple or kind is list) and depth > 0 and all(_is_plain_json(inner, depth - 1) for inner in value)
-
-
-def _sanitize_value(value: Any, depth: int) -> Any:
-    """Replace values that JSON cannot represent by text."""
-    if isinstance(value, str):
-        return value.encode(errors="replace").decode()
-    if isinstance(value, dict) and depth:
-        pairs = cast("dict[Any, Any]", value).items()
-        return {_sanitize_value(str(key), 0): _sanitize_value(inner, depth - 1) for key, inner in pairs}
-    if isinstance(value, (list, tuple)) and depth:
-        return [_sanitize_value(inner, depth - 1) for inner in cast("list[Any]", value)]
-    if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) <= MAX_SAFE_INTEGER):
-        return value
-    if isinstance(value, float) and abs(value) < float("inf"):
-        return value
-    try:
-        return _sanitize_value(str(cast("object", value))[:1000], 0)
-    except (ValueError, RecursionError):  # an integer with thousands of digits; nested too deeply
-        return f"<{type(cast('object', value)).__name__}>"

@@ -19,8 +19,8 @@ CHAIN_VERSION = 1
 GENESIS_HASH = bytes(32)
 SALT_BYTES = 16
 
-_ENTRY_DOMAIN = sha256(b"paddock.ledger.entry.v1\0")
-_PERSONAL_DOMAIN = sha256(b"paddock.ledger.personal.v1\0")
+_ENTRY_DOMAIN = b"paddock.ledger.entry.v1\0"
+_PERSONAL_DOMAIN = b"paddock.ledger.personal.v1\0"
 
 
 class SealedEntry(NamedTuple):
@@ -55,9 +55,7 @@ class SealedEntry(NamedTuple):
 
 def commit_personal(salt: bytes, personal: bytes) -> bytes:
     """Return the commitment to personal data. Without the salt, guesses at its content cannot be checked."""
-    digest = _PERSONAL_DOMAIN.copy()
-    digest.update(salt + personal)
-    return digest.digest()
+    return sha256(_PERSONAL_DOMAIN + salt + personal).digest()
 
 
 class HashedContent(Protocol):
@@ -79,7 +77,7 @@ class HashedContent(Protocol):
     def commitment(self) -> bytes | None: ...
 
 
-def entry_hash(prev: bytes, tenant: str, seq: int, content: HashedContent, facts: bytes) -> bytes:
+def entry_hash(prev: bytes, tenant: str, seq: int, content: HashedContent, facts: bytes | str) -> bytes:
     """Return the hash of an entry at this position of a chain.
 
     Raises:
@@ -101,6 +99,5 @@ def entry_hash(prev: bytes, tenant: str, seq: int, content: HashedContent, facts
         "type": content.type,
         "v": CHAIN_VERSION,
     }
-    digest = _ENTRY_DOMAIN.copy()
-    digest.update(orjson.dumps(record))
-    return digest.digest()
+    # Joining is faster than updating a copy of a digest: every row is hashed, when written and when verified.
+    return sha256(_ENTRY_DOMAIN + orjson.dumps(record)).digest()

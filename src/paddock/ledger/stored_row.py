@@ -51,7 +51,8 @@ MIN_SHARED_BYTES: Final = 48  # below, a template saves nothing
 BLOCK_ROWS: Final = 1_000
 """Rows whose earliest and latest time are noted together, so that a time is found without an index over all rows."""
 
-_ANY_GAP: Final = re.compile(b"([\x01\x02\x03])")
+_ANY_GAP: Final = re.compile("([\x01\x02\x03])")
+GAP_TEXT, _REQUEST_GAP_TEXT = GAP.decode(), REQUEST_GAP.decode()
 _FRAGMENT, _REQUEST_FRAGMENT, _CALL_FRAGMENT = (orjson.Fragment(gap) for gap in (GAP, REQUEST_GAP, CALL_GAP))
 _NULL: Final = b"null"
 _EMPTY: Final[tuple[object, ...]] = ({}, [], ())  # values that most entries share, whatever the fact
@@ -97,37 +98,37 @@ def split_facts(facts: Mapping[str, Any], text: bytes, call: str | None, request
 class Template:
     """A template taken apart, to be filled many times."""
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: str) -> None:
         self._parts = _ANY_GAP.split(text)  # its gaps are every other one
-        self._values = [place for place, part in enumerate(self._parts) if part == GAP]
-        self._requests = [place for place, part in enumerate(self._parts) if part == REQUEST_GAP]
-        self._calls = [place for place, part in enumerate(self._parts) if part == CALL_GAP]
+        gaps = self._parts[1::2]
+        self._ids = [(place, gap == _REQUEST_GAP_TEXT) for place, gap in enumerate(gaps) if gap != GAP_TEXT]
 
-    def fill(self, values: bytes, call: str | None, request: str | None) -> bytes:
+    def fill(self, values: str, call: str | None, request: str | None) -> str:
         """Return the facts of a row.
 
         Raises:
             ValueError: the row has not as many texts as the template has gaps; it was not written so.
         """
+        return self.join(values.split(GAP_TEXT) if values else [], call, request)
+
+    def join(self, texts: list[str], call: str | None, request: str | None) -> str:
+        """As `fill`, with the texts that fill the gaps, to which those of the ids are added."""
+        for place, is_request in self._ids:
+            value = request if is_request else call
+            texts.insert(place, "null" if value is None else orjson.dumps(value).decode())
         parts = self._parts.copy()
-        for place in self._requests:
-            parts[place] = _NULL if request is None else orjson.dumps(request)
-        for place in self._calls:
-            parts[place] = _NULL if call is None else orjson.dumps(call)
-        texts = values.split(GAP) if values else ()
-        for place, text in zip(self._values, texts, strict=True):
-            parts[place] = text
-        return b"".join(parts)
+        parts[1::2] = texts  # raises ValueError where there are more or fewer
+        return "".join(parts)
 
 
 @lru_cache(maxsize=1024)
 def _template(text: bytes) -> Template:
-    return Template(text)
+    return Template(text.decode())
 
 
 def fill_template(template: bytes, values: bytes, call: str | None, request: str | None) -> bytes:
     """Fill a template that is used again and again; see `Template.fill`."""
-    return _template(template).fill(values, call, request)
+    return _template(template).fill(values.decode(), call, request).encode()
 
 
 @lru_cache(maxsize=1024)

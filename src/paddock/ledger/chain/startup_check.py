@@ -76,7 +76,7 @@ async def _find_error(database: Database, state: Path, tenant: str) -> ChainErro
     try:
         row_before_first = await database.read(lambda tx: read_row_before_first(tx, tenant))
         if row_before_first is not None:
-            verifier.check_row(row_before_first)
+            verifier.check_rows([row_before_first])
         last, trusted = await asyncio.to_thread(_last_checkpoints, state, tenant)
         for checkpoint in (last, trusted):
             if checkpoint is not None:
@@ -86,7 +86,7 @@ async def _find_error(database: Database, state: Path, tenant: str) -> ChainErro
         chain = await database.read(lambda tx: open_chain(tx, tenant))
         while True:
             rows, head = await database.read(lambda tx, after=verifier.seq: _read_page(tx, chain, after))
-            await asyncio.to_thread(_check_rows, verifier, rows)
+            await asyncio.to_thread(verifier.check_rows, rows)
             if len(rows) < SEALED_PAGE_ROWS:
                 verifier.check_head(head)
                 return None
@@ -94,11 +94,6 @@ async def _find_error(database: Database, state: Path, tenant: str) -> ChainErro
         return error
     except UnicodeDecodeError:
         return ChainError("tampered", "a row holds what is no text", verifier.seq + 1)
-
-
-def _check_rows(verifier: ChainVerifier, rows: list[SealedEntry]) -> None:
-    for row in rows:
-        verifier.check_row(row)
 
 
 def _last_checkpoints(state: Path, tenant: str) -> tuple[Checkpoint | None, Checkpoint | None]:

@@ -70,6 +70,17 @@ class ChainError(Exception):
         self.id = row.id if row else None
 
 
+class VerifiedPart(Struct, frozen=True):
+    """What was found in rows that follow each other, and are sound if the row before them has the hash `after`."""
+
+    after: bytes
+    seq: int
+    last: bytes
+    erased: list[int]
+    claimed: list[tuple[int, int]]
+    times: dict[int, tuple[str, str]]
+
+
 class ChainVerifier(Struct):
     """Verifies one chain row by row."""
 
@@ -87,40 +98,62 @@ class ChainVerifier(Struct):
     _boundary: int = 0
     """The row after which checkpoints are looked at again."""
 
-    def check_row(self, row: SealedEntry) -> None:
-        """Check the next row.
+    def check_rows(self, rows: Iterable[SealedEntry]) -> None:
+        """Check the next rows.
 
         Raises:
-            ChainError: it does not continue the chain.
+            ChainError: one does not continue the chain. Rows before it are checked.
         """
+        tenant, times = self.tenant, self.times
+        # Everything that is asked of each row is in this loop, since a ledger may have millions.
+        for row in rows:
+            seq, at, row_hash, commitment = row.seq, row.at, row.hash, row.commitment
+            if seq != self.seq + 1 or seq < 1:
+                raise self._sequence_error(row)
+            try:
+                matches = entry_hash(self.last, tenant, seq, row, row.facts) == row_hash
+            except (TypeError, ValueError):  # a string that is not valid Unicode
+                matches = False
+            if not matches:
+                raise ChainError("tampered", "the row is not what its hash says", seq, row)
+            problem = _personal_problem(row)
+            if problem:
+                raise ChainError("tampered", problem, seq, row)
+            if not row.facts_checked or row.type == ERASED_EVENT:
+                self._check_facts(row)
+            if self.seq >= self._boundary:
+                self._open_checkpoints(seq)
+            self.seq, self.last = seq, row_hash
+            if commitment is not None and row.personal is None:
+                self.erased.append(seq)
+            noted = times.get(seq // BLOCK_ROWS)
+            if noted is None or not noted[0] <= at <= noted[1]:
+                first_at, last_at = noted or (at, at)
+                times[seq // BLOCK_ROWS] = (min(first_at, at), max(last_at, at))
+            if self._open:
+                self._leaves.append(row_hash)
+                if seq == self._boundary:
+                    self._check_checkpoints()
+
+    def add_part(self, part: VerifiedPart) -> bool:
+        """Take over what was found in the next rows elsewhere; False if they do not continue the chain."""
+        if part.after != self.last:
+            return False
+        self.seq, self.last = part.seq, part.last
+        self.erased += part.erased
+        self.claimed += part.claimed
+        for block, (first_at, last_at) in part.times.items():
+            noted = self.times.get(block, (first_at, last_at))
+            self.times[block] = (min(first_at, noted[0]), max(last_at, noted[1]))
+        # No checkpoint is open: a part ends where one ends. Those over the part were compared there.
+        self._next = sum(one.from_seq <= part.seq for one in self.anchors.checkpoints)
+        self._boundary = part.seq
+        return True
+
+    def _sequence_error(self, row: SealedEntry) -> ChainError:
         if row.seq < 1:
-            raise ChainError("tampered", "the row was put before the first, where none is ever written", row.seq, row)
-        if row.seq != self.seq + 1:
-            raise ChainError("tampered", "the row is missing", self.seq + 1)
-        try:
-            matches = entry_hash(self.last, self.tenant, row.seq, row, row.facts.encode()) == row.hash
-        except (TypeError, ValueError):  # a string that is not valid Unicode
-            matches = False
-        if not matches:
-            raise ChainError("tampered", "the row is not what its hash says", row.seq, row)
-        problem = _personal_problem(row)
-        if problem:
-            raise ChainError("tampered", problem, row.seq, row)
-        if not row.facts_checked or row.type == ERASED_EVENT:
-            self._check_facts(row)
-        if self.seq >= self._boundary:
-            self._open_checkpoints(row.seq)
-        self.seq, self.last = row.seq, row.hash
-        if row.erased:
-            self.erased.append(row.seq)
-        times = self.times.get(row.seq // BLOCK_ROWS)
-        if times is None or not times[0] <= row.at <= times[1]:
-            first_at, last_at = times or (row.at, row.at)
-            self.times[row.seq // BLOCK_ROWS] = (min(first_at, row.at), max(last_at, row.at))
-        if self._open:
-            self._leaves.append(row.hash)
-            if row.seq == self._boundary:
-                self._check_checkpoints()
+            return ChainError("tampered", "the row was put before the first, where none is ever written", row.seq, row)
+        return ChainError("tampered", "the row is missing", self.seq + 1)
 
     def _check_facts(self, row: SealedEntry) -> None:
         facts = canonical_object(row.facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from paddock.core.action import Action
 from paddock.core.errors import HostError, PaddockError
@@ -17,17 +17,18 @@ from paddock.ledger.chain.chains import (
     require_chain,
 )
 from paddock.ledger.chain.checkpoint import checkpoint_file, read_checkpoint_lines
+from paddock.ledger.chain.part_processes import part_processes, split_chain
 from paddock.ledger.chain.signing_key import key_id, public_key_file, public_key_files, read_public_key
 from paddock.ledger.chain.verifier import ChainError, ChainFinding, ChainHead, ChainVerifier
 from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.entry_hash import SealedEntry
 from paddock.ledger.read.entries import (
-    SEALED_PAGE_ROWS,
     last_seq,
     open_chain,
     read_head,
     read_row_before_first,
     read_sealed,
+    sealed_page_rows,
 )
 from paddock.ledger.read.rows import ChainRows
 from paddock.ledger.read.time_ranges import read_noted_times
@@ -35,6 +36,7 @@ from paddock.store.database import DirectDatabase, Transaction
 
 VerifyProgress = Callable[[str, int, int], None]
 """Progress callback: tenant, rows checked, rows in total."""
+_REPORT_ROWS: Final = 2_000  # between two calls of it
 
 
 def verify_ledger(
@@ -46,6 +48,7 @@ def verify_ledger(
     anchor_lines: AnchorLines | None = None,
     key_files: Sequence[Path] = (),
     report: VerifyProgress | None = None,
+    address: str | Path | None = None,
 ) -> list[ChainFinding]:
     """Verify one tenant's chain, or all of them.
 
@@ -57,6 +60,8 @@ def verify_ledger(
         anchor_lines: More such copies, read already.
         key_files: Public keys to trust; this home's own if none is given.
         report: Progress callback.
+        address: Where the database is opened once more: parts of a long chain are then verified in processes of their
+            own. None leaves the other processors to others.
 
     Raises:
         NotFound: there is no such tenant.
@@ -71,7 +76,8 @@ def verify_ledger(
     if tenant is not None and copies and not any(lines_for_tenant(tenant, copies).values()):
         return [ChainFinding(tenant, "unreadable", f"{', '.join(copies)} holds no checkpoint of this tenant")]
     findings = [
-        _verify_tenant(database, state, one, lines_for_tenant(one, copies), key_files, report) for one in tenants
+        _verify_tenant(database, state, one, lines_for_tenant(one, copies), key_files, report, address)
+        for one in tenants
     ]
     if tenant is None and all(finding.empty for finding in findings) and public_key_files(state):
         what = "there is a key that has signed checkpoints, and neither they nor what they were over are here"
@@ -86,6 +92,7 @@ def _verify_tenant(
     others: AnchorLines,
     key_files: Sequence[Path],
     report: VerifyProgress | None,
+    address: str | Path | None,
 ) -> ChainFinding:
     try:
         own = read_checkpoint_lines(checkpoint_file(state, tenant))
@@ -101,22 +108,55 @@ def _verify_tenant(
         chain_rows, row_count = database.read(lambda tx: (open_chain(tx, tenant), last_seq(tx, tenant)))
     except PaddockError as error:
         return ChainFinding(tenant, "unreadable", error.message)
+    ends = [] if address is None else split_chain(row_count, verifier.anchors.checkpoints)
     try:
         _check_before_first(database, verifier)
-        while True:
-            rows, head, times = _read_page(database, chain_rows, verifier.seq)
-            for row in rows:
-                verifier.check_row(row)
-            if report is not None:
-                report(tenant, verifier.seq, max(row_count, verifier.seq))
-            if len(rows) < SEALED_PAGE_ROWS:
-                verifier.check_head(head)
-                verifier.check_times(times)
-                return verifier.finding(None)
+        if len(ends) > 1:
+            with part_processes(str(address), tenant, ends, verifier.anchors.checkpoints) as processes:
+                _verify_rows(database, chain_rows, verifier, ends[0], report and _scaled(report, len(ends), row_count))
+                for process in processes:
+                    part = process.result()
+                    if part is None or not verifier.add_part(part):
+                        break  # its rows are verified below, which names the one that is wrong
+        return _verify_rows(database, chain_rows, verifier, None, report)
     except ChainError as error:
         return verifier.finding(error)
     except PaddockError as error:
         return verifier.finding(ChainError("unreadable", error.message))
+
+
+def _verify_rows(
+    database: DirectDatabase,
+    chain: ChainRows,
+    verifier: ChainVerifier,
+    until: int | None,
+    report: VerifyProgress | None,
+) -> ChainFinding:
+    """Verify rows up to a number, or to the end of the chain.
+
+    Raises:
+        ChainError: the chain is not sound.
+    """
+    page_rows = sealed_page_rows(database)
+    reported = total = verifier.seq
+    while until is None or verifier.seq < until:
+        limit = page_rows if until is None else min(page_rows, until - verifier.seq)
+        rows, head, times = _read_page(database, chain, verifier.seq, limit)
+        verifier.check_rows(rows)
+        at_end = len(rows) < limit
+        if report is not None and (at_end or verifier.seq - reported >= _REPORT_ROWS):
+            reported, total = verifier.seq, max(total, head.seq if head else 0, verifier.seq)
+            report(verifier.tenant, verifier.seq, total)
+        if at_end:
+            verifier.check_head(head)
+            verifier.check_times(times)
+            break
+    return verifier.finding(None)
+
+
+def _scaled(report: VerifyProgress, parts: int, row_count: int) -> VerifyProgress:
+    """The progress of all parts, as far as that of the first one tells."""
+    return lambda tenant, seq, _: report(tenant, min(seq * parts, row_count), row_count)
 
 
 def _check_before_first(database: DirectDatabase, verifier: ChainVerifier) -> None:
@@ -125,7 +165,7 @@ def _check_before_first(database: DirectDatabase, verifier: ChainVerifier) -> No
     except UnicodeDecodeError:
         raise ChainError("tampered", "a row was put before the first, and holds what is no text", 0) from None
     if row is not None:
-        verifier.check_row(row)
+        verifier.check_rows([row])
 
 
 class _Page(NamedTuple):
@@ -134,10 +174,10 @@ class _Page(NamedTuple):
     times: dict[int, tuple[str, str]]
 
 
-def _read_page(database: DirectDatabase, chain: ChainRows, after: int) -> _Page:
+def _read_page(database: DirectDatabase, chain: ChainRows, after: int, limit: int) -> _Page:
     """Return a page of rows with the head, and after the last row the times that are noted, all at one moment."""
 
-    def read_rows(tx: Transaction, limit: int = SEALED_PAGE_ROWS, after: int = after) -> _Page:
+    def read_rows(tx: Transaction, limit: int = limit, after: int = after) -> _Page:
         head = read_head(tx, chain.tenant)
         rows = read_sealed(tx, chain, after=after, limit=limit)
         times = read_noted_times(tx, chain.chain) if len(rows) < limit else {}
@@ -147,7 +187,7 @@ def _read_page(database: DirectDatabase, chain: ChainRows, after: int) -> _Page:
         return database.read(read_rows)
     except UnicodeDecodeError:
         # Bytes that are not text, written by another program. Reading row by row finds which row it is.
-        for seq in range(after, after + SEALED_PAGE_ROWS):
+        for seq in range(after, after + limit):
             try:
                 database.read(lambda tx, seq=seq: read_rows(tx, 1, seq))
             except UnicodeDecodeError:
@@ -178,8 +218,7 @@ def _is_altered(tx: Transaction, entry: LedgerEntry) -> bool:
         verifier.seq, verifier.last = previous.seq, previous.hash
     try:
         # The next row is checked too: a changed row can get a new hash, but the next row's hash covers the old one.
-        for row in rows:
-            verifier.check_row(row)
+        verifier.check_rows(rows)
     except ChainError:
         return True
     return verifier.seq < entry.seq or (

@@ -15,10 +15,11 @@ from paddock.ledger.entry_hash import SealedEntry
 from paddock.ledger.read.failures import has_outcome, is_failure
 from paddock.ledger.read.rows import ChainRows, find_chain, read_kinds
 from paddock.ledger.read.search import KindCondition, RowFilter, find_rows
-from paddock.store.database import Transaction
+from paddock.store.database import DirectDatabase, Transaction
 
 MAX_PAGE_ENTRIES = 1000
 SEALED_PAGE_ROWS = 2_000  # for readers of whole chains
+_EMBEDDED_PAGE_ROWS: Final = 250
 _NO_CHAIN: Final = 0  # numbers of chains begin at 1
 
 _TENANT_QUERIES = (
@@ -166,6 +167,11 @@ def open_chain(tx: Transaction, tenant: str) -> ChainRows:
 def read_sealed(tx: Transaction, rows: ChainRows, *, after: int, limit: int) -> list[SealedEntry]:
     """Return stored rows, oldest first."""
     return rows.select(tx, "seq > ? AND seq >= 1 ORDER BY seq LIMIT ?", (after, limit))
+
+
+def sealed_page_rows(database: DirectDatabase) -> int:
+    """Return how many rows to verify at a time: few stay in the processor's cache, but each page asks a server."""
+    return _EMBEDDED_PAGE_ROWS if database.engine == "sqlite" else SEALED_PAGE_ROWS
 
 
 def read_row_before_first(tx: Transaction, tenant: str) -> SealedEntry | None:

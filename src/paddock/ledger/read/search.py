@@ -18,7 +18,7 @@ from paddock.store.database import Transaction
 KindCondition = Callable[[str, dict[str, Any]], bool]
 """Whether entries of a type, with the facts by which they are listed, are wanted."""
 
-_FEW_ROWS: Final = 1_000  # so many are read one by one in no time
+_MAX_COUNTED_ROWS: Final = 20_000  # of each value; counting so many in an index takes a millisecond
 _ROWS_PER_LOOKUP: Final = 50
 
 
@@ -49,9 +49,16 @@ class _Column(NamedTuple):
 
     @property
     def condition(self) -> str:
-        """The condition on a row, written so that no index serves it: another one finds the rows."""
+        """The condition on a row that another index found, to be looked up in this index and not in the row.
+
+        Rows are found in their order, so these look-ups go through the index step by step, while the rows themselves
+        are far apart.
+        """
         marks = ", ".join("?" * len(self.values))
-        return f"{self.name} + 0 IN ({marks})" if self.name == "kind" else f"{self.name} || '' IN ({marks})"
+        return (
+            f"EXISTS (SELECT 1 FROM ledger AS other INDEXED BY {self.index_name} WHERE other.chain = ledger.chain "  # noqa: S608
+            f"AND other.{self.name} IN ({marks}) AND other.seq = ledger.seq)"
+        )
 
 
 def find_rows(
@@ -81,8 +88,9 @@ def find_rows(
     found: list[SealedEntry] = []
     ranges = find_time_ranges(tx, chain, wanted.since, wanted.until)
     for rows in reversed(ranges) if newest_first else ranges:
-        clipped = SeqRange(
-            max(rows.first, (after or 0) + 1), rows.last if before is None else min(rows.last, before - 1)
+        clipped = rows._replace(
+            first=rows.first if after is None else max(rows.first, after + 1),
+            last=rows.last if before is None else min(rows.last, before - 1),
         )
         if clipped.first <= clipped.last and len(found) < limit:
             found += search.run(tx, clipped, limit - len(found))
@@ -115,10 +123,10 @@ class _Search(Struct, frozen=True):
         """Return the first rows within a range."""
         by_call = self.wanted.call is not None or self.wanted.request is not None
         # `seq + 0` keeps SQLite from walking through the chain where another index finds the few rows of a call.
-        number, values = "seq + 0" if by_call else "seq", list[Any](within)
+        number, values = "seq + 0" if by_call else "seq", list[Any](within[:2])
         conditions = [f"{number} >= ?", f"{number} <= ?"]
         for name, operator, value in (("at", ">=", self.wanted.since), ("at", "<", self.wanted.until)):
-            if value is not None:
+            if value is not None and not within.certain:
                 conditions.append(f"{name} {operator} ?")
                 values.append(value)
         for name, value in (("call", self.wanted.call), ("request", self.wanted.request)):
@@ -168,24 +176,29 @@ class _Search(Struct, frozen=True):
         return [found[number] for number in numbers]
 
     def _choose_driver(self, tx: Transaction, within: SeqRange) -> _Column | None:
-        """Return the column whose index finds the rows: one with few rows if there is one."""
+        """Return the column whose index finds the rows: the one with the fewest."""
         if len(self.columns) < 2:
             return self.columns[0] if self.columns else None
-        for column in self.columns:
-            if self._count(tx, column, within) < _FEW_ROWS:
-                return column
-        return self.columns[0]
+        return min(self.columns, key=lambda column: self._estimate_rows(tx, column, within))
 
-    def _count(self, tx: Transaction, column: _Column, within: SeqRange) -> int:
-        """Count the rows with one of a column's values, as far as it matters."""
+    def _estimate_rows(self, tx: Transaction, column: _Column, within: SeqRange) -> float:
+        """Estimate how many rows have one of a column's values: counted up to a number, and from there by density."""
         query = (
-            f"SELECT count(*) AS n FROM (SELECT seq FROM ledger INDEXED BY {column.index_name} "  # noqa: S608
-            f"WHERE chain = ? AND {column.name} = ? AND seq >= ? AND seq <= ? LIMIT ?) AS few"
+            f"SELECT count(*) AS n, min(seq) AS first, max(seq) AS last FROM (SELECT seq FROM ledger "  # noqa: S608
+            f"INDEXED BY {column.index_name} WHERE chain = ? AND {column.name} = ? AND seq >= ? AND seq <= ? "
+            f"ORDER BY seq {self._order} LIMIT ?) AS found"
         )
-        count = 0
+        rows, density = 0, 0.0
         for value in column.values:
-            row = tx.one(query, (self.rows.chain, value, *within, _FEW_ROWS))
-            count += row["n"] if row else 0
-            if count >= _FEW_ROWS:
-                break
-        return count
+            found = tx.one(query, (self.rows.chain, value, within.first, within.last, _MAX_COUNTED_ROWS))
+            count = found["n"] if found else 0
+            if found is not None and count == _MAX_COUNTED_ROWS:
+                density += count / (found["last"] - found["first"] + 1)
+            rows += count
+        if density:
+            end = tx.one(
+                "SELECT max(seq) AS seq FROM ledger WHERE chain = ? AND seq <= ?", (self.rows.chain, within.last)
+            )
+            length = ((end["seq"] if end else None) or within.first) - within.first + 1
+            return max(rows, density * length)
+        return rows

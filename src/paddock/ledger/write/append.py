@@ -17,7 +17,7 @@ from paddock.ledger.stored_row import BLOCK_ROWS, COLUMN_NAMES, COLUMNS
 from paddock.ledger.write.chain_dictionary import ChainDictionary, add_chain
 from paddock.store.database import Transaction
 
-_BATCH_SIZES = (16, 4, 1)  # rows per INSERT: few sizes, so that the statements can be prepared
+_BATCH_SIZES = (64, 16, 4, 1)  # rows per INSERT: few sizes, so that the statements can be prepared
 _PLACEHOLDERS = f"({', '.join('?' * len(COLUMN_NAMES))})"
 _INSERTS = {size: f"INSERT INTO ledger ({COLUMNS}) VALUES {', '.join([_PLACEHOLDERS] * size)}" for size in _BATCH_SIZES}  # noqa: S608
 _NOTE_TIME = (
@@ -106,7 +106,10 @@ def append_entries(
             TypeError or `store.statement`.
     """
     if sanitize:
-        drafts = [(name, draft._replace(tenant=storable_text(draft.tenant))) for name, draft in drafts]
+        drafts = [
+            one if one[1].tenant.isprintable() else (one[0], one[1]._replace(tenant=storable_text(one[1].tenant)))
+            for one in drafts
+        ]
     if check_existing:
         drafts = [draft for draft in drafts if tx.one("SELECT seq FROM ledger WHERE id = ?", (draft[0],)) is None]
     # Sorted, so that all nodes lock chains in the same order and cannot deadlock.
@@ -149,20 +152,23 @@ def _extend_chain(
             )
             times.add(seq, entry.at)
         tx.execute(_INSERTS[len(batch)], values)
-    for block, (first_at, last_at) in times.blocks.items():
+    for block, first_at, last_at in times.earliest_and_latest():
         tx.execute(_NOTE_TIME, (chain, block, first_at, last_at))
     tx.execute("UPDATE ledger_heads SET hash = ? WHERE tenant = ?", (prev, tenant))
 
 
 class _TimeNotes:
-    """The earliest and latest time in each block of rows."""
+    """The times in each block of rows."""
 
     def __init__(self) -> None:
-        self.blocks: dict[int, tuple[str, str]] = {}
+        self._blocks: dict[int, list[str]] = {}
 
     def add(self, seq: int, at: str) -> None:
-        first_at, last_at = self.blocks.get(seq // BLOCK_ROWS, (at, at))
-        self.blocks[seq // BLOCK_ROWS] = (min(first_at, at), max(last_at, at))
+        self._blocks.setdefault(seq // BLOCK_ROWS, []).append(at)
+
+    def earliest_and_latest(self) -> Iterator[tuple[int, str, str]]:
+        """Yield each block with its earliest and latest time."""
+        return ((block, min(times), max(times)) for block, times in self._blocks.items())
 
 
 def _split_batches(drafts: Sequence[IdentifiedDraft]) -> Iterator[Sequence[IdentifiedDraft]]:

@@ -52,6 +52,7 @@ def verify_with_progress(tenant: str | None, anchors: Sequence[str], keys: Seque
                 anchor_lines=copies,
                 key_files=keys,
                 report=_print_bar if sys.stderr.isatty() else None,
+                address=store.loaded.settings.store.url or store.directories.database_file,
             )
     except NotFound:
         raise
