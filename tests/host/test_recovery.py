@@ -96,7 +96,7 @@ def state(paddock: Paddock) -> dict[str, Any]:
             "told": Counter(
                 (row.type, row.call) for tenant in list_tenants(tx) for row in all_rows(tx, tenant) if row.type in types
             ),
-            "leases": leases.read_heartbeats(tx),
+            "leases": leases.list_runs(tx),
         }
 
     with open_direct(paddock.home / "data" / "paddock.db") as database:

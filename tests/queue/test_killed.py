@@ -20,7 +20,8 @@ from pathlib import Path
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.queue import queue
 from paddock.queue.node import open_node
-from paddock.queue.worker import JobType, Worker, open_worker
+from paddock.queue.lifespan import open_worker
+from paddock.queue.worker import JobType, Worker
 from paddock.queue.schedule import RetryPolicy
 from paddock.store.database import open_database
 
@@ -89,4 +90,4 @@ def test_a_host_killed_again_and_again_while_it_takes_over_ends_in_the_same_stat
         assert database.read(lambda tx: tx.all("SELECT key FROM queue")) == []
         used = database.read(lambda tx: tx.all("SELECT used FROM quota_use"))
         assert [row["used"] for row in used] == [1] * rows
-        assert database.read(leases.read_heartbeats) == {}
+        assert database.read(leases.list_runs) == set()

@@ -14,10 +14,10 @@ from tests.webhooks.receiver import Got, Receiver, receiving
 
 from paddock.core.errors import HostError
 from paddock.queue import queue
+from paddock.queue.job import Job
 from paddock.queue.leases import LEASE_S
-from paddock.queue.queue import Job
+from paddock.queue.lifespan import open_worker
 from paddock.queue.schedule import RescheduleAt
-from paddock.queue.worker import open_worker
 from paddock.webhooks.retry import DeliveryRetryPolicy
 from paddock.webhooks.webhook import DELIVERY_JOB
 

@@ -22,7 +22,7 @@ from psycopg.types.numeric import NumericBinaryLoader
 from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavailable
 from paddock.store.migrate import DiskRoom, migrate
 from paddock.store.statement import Statement, Value
-from paddock.store.transaction import CheckedTransaction, Row, Transaction
+from paddock.store.transaction import CheckedTransaction, Engine, Row, Transaction
 
 T = TypeVar("T")
 
@@ -103,6 +103,8 @@ def to_paddock_error(error: psycopg.Error) -> PaddockError:
 
 class PostgresTransaction(CheckedTransaction):
     """A transaction on one connection. Its creator ends it."""
+
+    engine: Engine = "postgresql"
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ _MAX_PENDING_UNITS = 1024  # units accepted and not answered; the next caller wa
 
 async def open_pool(url: str, *, migrations: Path) -> PostgresPool:
     """Open the database without blocking the event loop while the server answers."""
-    return PostgresPool(await open_in_thread(lambda: _open_pool(url, migrations)))
+    return PostgresPool(await open_in_thread(lambda: _open_pool(url, migrations)), url)
 
 
 def _open_pool(url: str, migrations: Path) -> PostgresDirect:
@@ -70,13 +70,15 @@ def _check_connection(connection: Connection) -> None:
 class PostgresPool:
     """A `Database` over a PostgreSQL server. Owns the pool it was given, and closes it.
 
-    `direct` is the same database for code that already runs on a thread of its own.
+    `direct` is the same database for code that already runs on a thread of its own; `url` its address, for the job
+    engine, which has connections of its own.
     """
 
     engine: Literal["postgresql"] = "postgresql"
 
-    def __init__(self, direct: PostgresDirect) -> None:
+    def __init__(self, direct: PostgresDirect, url: str) -> None:
         self.direct = direct
+        self.url = url
         self._loop = asyncio.get_running_loop()
         self._slots = asyncio.Semaphore(_MAX_PENDING_UNITS)
         self._workers = ThreadPoolExecutor(_MAX_CONNECTIONS, thread_name_prefix="paddock-store")
