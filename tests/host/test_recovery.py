@@ -165,7 +165,7 @@ def test_a_daemon_killed_again_and_again_while_it_recovers_ends_in_the_same_stat
     assert set(found["told"].values()) == {1}, "each is told once"
     waits = Counter(row["kind"] for row in found["queue"])
     assert waits == {RECOVER_JOB: EFFECTS // 2, EXPIRE_JOB: WAITING}
-    assert found["leases"] == {}
+    assert found["leases"] == set()
     assert paddock("ledger", "verify", "--json").json["verdict"] == "sound"
     with daemon(paddock):
         pass
