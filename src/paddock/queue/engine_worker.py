@@ -23,6 +23,7 @@ from procrastinate import App, JobContext, PsycopgConnector
 from procrastinate import jobs as engine
 from procrastinate.exceptions import ConnectorException
 from procrastinate.manager import JobManager
+from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from paddock.core.errors import PaddockError, StoreUnavailable
@@ -75,9 +76,9 @@ async def run_engine_worker(work: worker.Worker) -> None:
     """Run due jobs until cancelled; then let them finish for a moment, and release the rest for other workers."""
     url = cast("PostgresPool", work.database).url
     # What these connections commit may be lost with the server: then a job is fetched or run again, as after a kill.
-    settings = {"autocommit": True, "options": "-c synchronous_commit=off", "connect_timeout": 10}
+    settings = {"options": "-c synchronous_commit=off", "connect_timeout": 10}
     pool = AsyncConnectionPool(
-        url, kwargs=settings, min_size=1, max_size=_MAX_CONNECTIONS, open=False, name="paddock-jobs"
+        url, kwargs=settings, configure=_commit_each_statement, max_size=_MAX_CONNECTIONS, min_size=1, open=False
     )
     async with pool:
         connector = PsycopgConnector()
@@ -94,6 +95,10 @@ async def run_engine_worker(work: worker.Worker) -> None:
                 )
             finally:
                 await work.release_unfinished(jobs.unfinished())
+
+
+async def _commit_each_statement(connection: AsyncConnection[Any]) -> None:
+    await connection.set_autocommit(True)
 
 
 class _JobApp(App):
