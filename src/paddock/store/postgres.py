@@ -54,6 +54,8 @@ def configure_connection(connection: Connection) -> None:
     # sum() of 64-bit numbers returns numeric; SQLite's returns a plain number.
     connection.adapters.register_loader("numeric", _NumberLoader)
     connection.execute("SET lock_timeout = '10s'")
+    # A process that was stopped within a unit must not hold its locks for longer than its lease: see queue/leases.py.
+    connection.execute("SET idle_in_transaction_session_timeout = '15s'")
     connection.commit()
 
 
