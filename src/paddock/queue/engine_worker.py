@@ -32,6 +32,7 @@ from paddock.queue.claimants import Claimant, fair_shares
 from paddock.queue.engine_jobs import queue_name
 from paddock.queue.job import Job, job_from_row
 from paddock.queue.leases import NodeRun
+from paddock.store.postgres import CONNECTION_SETTINGS
 
 if TYPE_CHECKING:
     from paddock.store.postgres_pool import PostgresPool
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
 _MAX_CONNECTIONS = 4
 _NOTICE: engine.Notification = {"type": "job_inserted", "job_id": 0}
 
-# The engine's own words on each job would come first in any log; what matters is said by `Worker`.
-logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
+logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it has something to say of every job
 _log = logging.getLogger("paddock.queue")
 
 # Who waits: of each queue its first job, by an index of ours, with one step for each queue.
@@ -67,8 +67,9 @@ WHERE (job).id IS NOT NULL
 """
 _FINISH = """
 SELECT procrastinate_finish_job_v1(held.id, 'succeeded', TRUE)
-FROM (SELECT id FROM procrastinate_jobs WHERE id = %(id)s AND status = 'doing' AND worker_id = %(worker_id)s FOR UPDATE)
-     AS held
+FROM (SELECT jobs.id FROM unnest(%(ids)s::bigint[], %(worker_ids)s::bigint[]) AS ended (id, worker_id)
+      JOIN procrastinate_jobs AS jobs ON jobs.id = ended.id AND jobs.worker_id = ended.worker_id
+      WHERE jobs.status = 'doing' FOR UPDATE OF jobs) AS held
 """
 
 
@@ -76,7 +77,7 @@ async def run_engine_worker(work: worker.Worker) -> None:
     """Run due jobs until cancelled; then let them finish for a moment, and release the rest for other workers."""
     url = cast("PostgresPool", work.database).url
     # What these connections commit may be lost with the server: then a job is fetched or run again, as after a kill.
-    settings = {"options": "-c synchronous_commit=off", "connect_timeout": 10}
+    settings = {**CONNECTION_SETTINGS, "options": "-c synchronous_commit=off"}
     pool = AsyncConnectionPool(
         url, kwargs=settings, configure=_commit_each_statement, max_size=_MAX_CONNECTIONS, min_size=1, open=False
     )
@@ -129,6 +130,9 @@ class _FairJobManager(JobManager):
         self._worker = work
         self._fetched: deque[engine.Job] = deque()
         self._jobs: dict[int, Job] = {}  # fetched and not over, by the engine's id
+        self._ended: dict[int, int] = {}  # to be finished: the worker's id by the job's
+        self._finishing = asyncio.Lock()
+        self._broken_off: list[Job] = []
         self._more_are_due = False
         self._has_news = False
         self._last_warning = ""
@@ -193,20 +197,39 @@ class _FairJobManager(JobManager):
 
     async def run_job(self, job_id: int) -> None:
         """Run a fetched job. One that is broken off stays among the unfinished."""
-        await self._worker.run_job(self._jobs[job_id], lambda job: self._complete(job_id, job.holder))
-        del self._jobs[job_id]
+        job = self._jobs[job_id]
+        try:
+            await self._worker.run_job(job, lambda job: self._complete(job_id, job.holder))
+        except asyncio.CancelledError:
+            self._broken_off.append(job)
+            raise
+        finally:
+            del self._jobs[job_id]
         if self._more_are_due:
             self._worker.wake()
 
     def unfinished(self) -> list[Job]:
-        return list(self._jobs.values())
+        """The jobs that were broken off, or fetched and not begun."""
+        return [*self._broken_off, *self._jobs.values()]
 
     async def _complete(self, job_id: int, holder: NodeRun) -> None:
-        """Finish a job that needs no unit of work; nothing happens if it is over, or held by another by now."""
-        try:
-            await self.connector.execute_query_async(_FINISH, id=job_id, worker_id=holder.epoch)
-        except ConnectorException as error:
-            raise StoreUnavailable(f"the job could not be finished: {error.__cause__ or error}") from error
+        """Finish a job that needs no unit of work; nothing happens if it is over, or held by another by now.
+
+        Jobs that end while a statement is under way are finished together by the next one.
+        """
+        self._ended[job_id] = holder.epoch
+        async with self._finishing:
+            if job_id not in self._ended:
+                return  # finished with another
+            ended, self._ended = self._ended, {}
+            try:
+                await self.connector.execute_query_async(_FINISH, ids=list(ended), worker_ids=list(ended.values()))
+            except BaseException as error:
+                del ended[job_id]
+                self._ended |= ended  # each of the others tries for itself
+                if isinstance(error, ConnectorException):
+                    raise StoreUnavailable(f"the job could not be finished: {error.__cause__ or error}") from error
+                raise
 
     async def _fetch_due(self) -> None:
         """Fetch due jobs, as many of each tenant and kind as its share of the slots."""

@@ -29,6 +29,8 @@ T = TypeVar("T")
 Connection = psycopg.Connection[Row]
 ConnectionFactory = Callable[[], AbstractContextManager[Connection]]
 
+# A server that cannot be reached any more is noticed before the lease of this node is over: see queue/leases.py.
+CONNECTION_SETTINGS: Mapping[str, Any] = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
 _MAX_ATTEMPTS = 20
 _MAX_RETRY_DELAY_S = 0.1
 _MIGRATION_LOCK = 0x7061_6464_6F63_6B  # "paddock", the number every node locks while it migrates
@@ -42,7 +44,7 @@ def connect(url: str) -> Connection:
         StoreUnavailable: When the server cannot be reached or rejects us.
     """
     try:
-        connection = psycopg.Connection[Row].connect(url, row_factory=dict_row, connect_timeout=10)
+        connection = psycopg.Connection[Row].connect(url, row_factory=dict_row, **CONNECTION_SETTINGS)
         configure_connection(connection)
     except psycopg.Error as error:
         raise to_paddock_error(error) from error

@@ -15,7 +15,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from paddock.core.errors import StoreUnavailable
 from paddock.store.open_in_thread import open_in_thread
-from paddock.store.postgres import Connection, PostgresDirect, configure_connection, connect
+from paddock.store.postgres import CONNECTION_SETTINGS, Connection, PostgresDirect, configure_connection, connect
 from paddock.store.transaction import Row, Transaction
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ def _open_pool(url: str, migrations: Path) -> PostgresDirect:
     pool = ConnectionPool(
         url,
         connection_class=psycopg.Connection[Row],
-        kwargs={"row_factory": dict_row, "connect_timeout": 10},
+        kwargs={"row_factory": dict_row, **CONNECTION_SETTINGS},
         configure=configure_connection,
         check=_check_connection,
         min_size=1,
