@@ -1,6 +1,7 @@
-"""A node that runs empty jobs until its input ends: one of ours, or of procrastinate as it comes.
+"""A node that runs jobs until its input ends: one of ours, or of procrastinate as it comes.
 
-For a job whose name begins with "ping" it prints when it ran.
+Its jobs do nothing. One whose name begins with "wait" waits as one does that asks a plugin, and for one that begins
+with "ping" it prints when it ran.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import procrastinate
 
 SLOTS = 16
 KIND = "bench"
+WAIT_S = 0.02
 
 
 async def bare(address: str) -> None:
@@ -23,7 +25,7 @@ async def bare(address: str) -> None:
 
     @app.task(name=KIND)
     async def run(key: str) -> None:
-        _ran(key)
+        await _run(key)
 
     async with app.open_async():
         worker = app.run_worker_async(
@@ -45,7 +47,7 @@ async def ours(address: str, state: Path) -> None:
     from paddock.store.database import open_database
 
     async def run(job: Job) -> None:
-        _ran(job.key)
+        await _run(job.key)
 
     def publish_in(*_: object) -> object:
         raise AssertionError("no job is given up")
@@ -61,7 +63,9 @@ async def ours(address: str, state: Path) -> None:
             await _until_input_ends()
 
 
-def _ran(key: str) -> None:
+async def _run(key: str) -> None:
+    if key.startswith("wait"):
+        await asyncio.sleep(WAIT_S)
     if key.startswith("ping"):
         print(time.monotonic(), flush=True)
 

@@ -1,4 +1,4 @@
-"""How many empty jobs a second one and two nodes run on PostgreSQL, against procrastinate as it comes.
+"""How many jobs a second one and two nodes run on PostgreSQL, against procrastinate as it comes.
 
 It is not named for the queue alone: a script of that name would hide the standard library's from all others here.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psycopg
 from _postgres import postgres
-from _queue_node import KIND
+from _queue_node import KIND, WAIT_S
 from _side_by_side import Report, alternate, milliseconds, options
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -32,6 +32,12 @@ PINGS = 60
 GOAL_A_SECOND = 400
 GOAL_TWO_NODES = 1.5
 GOAL_WAKE_UP_MS = 100
+SUBJECTS = (
+    ("bare procrastinate", "bare", "job"),
+    ("ours", "ours", "job"),
+    ("bare procrastinate, jobs that wait", "bare", "wait"),
+    ("ours, jobs that wait", "ours", "wait"),
+)
 NODE = Path(__file__).with_name("_queue_node.py")
 
 
@@ -42,8 +48,8 @@ def main() -> None:
         with open_direct(address):
             pass  # migrated: the bare engine works on the same schema
         runs = {
-            f"{name}, {count} node{'' if count == 1 else 's'}": _run(way, count, address, Path(folder), jobs)
-            for way, name in (("bare", "bare procrastinate"), ("ours", "ours"))
+            f"{name}, {count} node{'' if count == 1 else 's'}": _run(way, work, count, address, Path(folder), jobs)
+            for name, way, work in SUBJECTS
             for count in (1, 2)
         }
         times = alternate(runs, rounds=2 if given.quick else 5)
@@ -51,17 +57,19 @@ def main() -> None:
     report = Report(
         "job_queue",
         given,
-        f"{jobs:,} jobs that do nothing, of {TENANTS} tenants, put in one transaction while the nodes wait; from its "
-        "commit until none is left. A node is a process with 16 slots. Server on the same machine. Jobs are put with a "
-        "synced commit; ours does not wait for that when it fetches and ends them.",
+        f"{jobs:,} jobs of {TENANTS} tenants, put in one transaction while the nodes wait; from its commit until none "
+        f"is left. Jobs do nothing, or wait for {milliseconds(WAIT_S)} as one does that asks a plugin. A node is a "
+        "process with 16 slots. Server on the same machine. Jobs are put with a synced commit; ours does not wait for "
+        "that when it fetches and ends them.",
         ["what", "fastest", "median", "jobs a second"],
     )
     for name, measured in times.items():
         report.row(name, f"{measured.best:.2f} s", f"{measured.median:.2f} s", f"{jobs / measured.best:,.0f}")
-    one, two = times["ours, 1 node"].best, times["ours, 2 nodes"].best
-    report.at_least("one node, jobs a second", jobs / one, GOAL_A_SECOND)
-    verdict = "PASS" if one / two >= GOAL_TWO_NODES else "FAIL"
-    report.says(f"{verdict}  two nodes against one: {one / two:.2f}× (goal: at least {GOAL_TWO_NODES}×)")
+    report.at_least("one node, jobs a second", jobs / times["ours, 1 node"].best, GOAL_A_SECOND)
+    for name in ("ours", "ours, jobs that wait"):
+        gain = times[f"{name}, 1 node"].best / times[f"{name}, 2 nodes"].best
+        verdict = "PASS" if gain >= GOAL_TWO_NODES else "FAIL"
+        report.says(f"{verdict}  {name}: two nodes against one: {gain:.2f}× (goal: at least {GOAL_TWO_NODES}×)")
     waits.sort()
     p99 = waits[min(len(waits) - 1, int(len(waits) * 0.99))]
     report.says(f"a job put by one process ran in another after {milliseconds(statistics.median(waits))} (median)")
@@ -80,7 +88,7 @@ def _node(way: str, address: str, state: Path) -> Generator[subprocess.Popen[str
         process.stdin.close()
 
 
-def _run(way: str, nodes: int, address: str, folder: Path, jobs: int) -> Callable[[], float]:
+def _run(way: str, work: str, nodes: int, address: str, folder: Path, jobs: int) -> Callable[[], float]:
     def run() -> float:
         with ExitStack() as stack:
             for number in range(nodes):
@@ -90,13 +98,13 @@ def _run(way: str, nodes: int, address: str, folder: Path, jobs: int) -> Callabl
             if way == "bare":
                 server.execute(
                     "SELECT procrastinate_defer_jobs_v1(ARRAY(SELECT ROW('default', %s, 0, NULL, NULL,"
-                    " jsonb_build_object('key', 'job'), NULL)::procrastinate_job_to_defer_v1"
+                    " jsonb_build_object('key', %s::text), NULL)::procrastinate_job_to_defer_v1"
                     " FROM generate_series(1, %s)))",
-                    (KIND, jobs),
+                    (KIND, work, jobs),
                 )
             else:
                 with open_direct(address) as database:
-                    database.write(lambda tx: _put(tx, jobs))
+                    database.write(lambda tx: _put(tx, work, jobs))
             begun = time.perf_counter()
             while server.execute("SELECT EXISTS (SELECT FROM procrastinate_jobs)").fetchone() != (False,):
                 time.sleep(0.005)
@@ -105,10 +113,10 @@ def _run(way: str, nodes: int, address: str, folder: Path, jobs: int) -> Callabl
     return run
 
 
-def _put(tx: Transaction, jobs: int) -> None:
+def _put(tx: Transaction, work: str, jobs: int) -> None:
     now = datetime.now(UTC)
     for tenant in range(TENANTS):
-        names = [(KIND, f"job-{number}") for number in range(jobs // TENANTS)]
+        names = [(KIND, f"{work}-{number}") for number in range(jobs // TENANTS)]
         queue.enqueue_many(tx, f"tenant-{tenant}", names, due=now, now=now)
 
 
