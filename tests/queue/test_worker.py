@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -228,6 +230,14 @@ async def test_what_ended_in_a_unit_of_its_own_is_not_ended_twice(yard: Yard) ->
         await until_left(yard, 0)
 
     assert yard.heard.events == []
+
+
+def test_the_embedded_store_needs_nothing_of_the_engine() -> None:
+    loaded = "import sys, paddock.queue.lifespan; print({'procrastinate', 'psycopg'} & sys.modules.keys())"
+
+    said = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=PATIENCE)
+
+    assert said.stdout == "set()\n"
 
 
 async def test_a_worker_that_ends_lets_what_runs_end_and_puts_the_rest_back_unharmed(
