@@ -12,6 +12,7 @@ from fixtures.commands import PATIENCE
 from fixtures.databases import OwnServer
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import PaddockError
+from paddock.core.events.event import EventSink
 from paddock.queue import queue, worker
 from paddock.queue.job import Job
 from paddock.queue.lifespan import open_worker
@@ -93,5 +94,5 @@ async def test_nothing_acknowledged_is_lost_or_done_twice_when_the_database_goes
     assert set(load.acknowledged) <= {row["name"] for row in rows}
 
 
-def _nobody(*_: object) -> None:
+def _nobody(*_: object) -> EventSink:
     raise AssertionError("nothing is given up")
