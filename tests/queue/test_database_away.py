@@ -53,6 +53,7 @@ class Load:
         queue.enqueue(tx, "default", "count", key, due=now, now=now)
 
 
+@pytest.mark.req("B-07", "durable work")
 @pytest.mark.parametrize("seconds", [1, pytest.param(60, marks=pytest.mark.slow)])
 async def test_nothing_acknowledged_is_lost_or_done_twice_when_the_database_goes_away_under_load(
     own_server: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int
@@ -79,9 +80,9 @@ async def test_nothing_acknowledged_is_lost_or_done_twice_when_the_database_goes
         async with open_worker(Worker(database, node, CLOCK, RANDOM, kinds, _nobody), node):
             putting = [asyncio.create_task(load.run(caller)) for caller in range(4)]
             await load.grows(30)
-            await asyncio.to_thread(own_server.kill)
+            own_server.kill()
             await asyncio.sleep(seconds)
-            await asyncio.to_thread(own_server.start)
+            own_server.start()
             await load.grows(30)
             for caller in putting:
                 caller.cancel()

@@ -12,7 +12,7 @@ from tests.queue.conftest import Yard
 
 from fixtures.commands import PATIENCE
 from paddock.core.errors import PaddockError
-from paddock.queue import queue
+from paddock.queue import leases, queue
 from paddock.queue.leases import LEASE_S
 from paddock.queue.node import Node, NodeRun
 
@@ -71,7 +71,14 @@ async def taken_over(yard: Yard, watcher: Node) -> list[NodeRun]:
             pass  # what the stopped node had locked; the server ends its session
 
 
+async def back_under_another_epoch(yard: Yard, ended: NodeRun) -> None:
+    """Wait until a node goes on that was taken for dead; what it did in its old name it has tried by then."""
+    while ended.node not in {run.node for run in await yard.database.read(leases.list_runs)}:  # noqa: ASYNC110 - rows
+        await asyncio.sleep(0.02)
+
+
 @POSTGRESQL
+@pytest.mark.req("B-07", "durable work")
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.slow)])
 async def test_a_node_that_was_stopped_beyond_its_lease_has_no_write_accepted_when_it_goes_on(
     yard: Yard, database_address: str, tmp_path: Path, times: int
@@ -102,6 +109,7 @@ async def test_a_node_that_was_stopped_beyond_its_lease_has_no_write_accepted_wh
                 stopped.send_signal(signal.SIGCONT)
                 stopped.stdin.write(b"\n")
                 heard.append(await stopped.stdout.readline())
+                await back_under_another_epoch(yard, ended)
 
                 def unit(tx: queue.Transaction, work: queue.Job = work) -> None:
                     queue.complete(tx, work)

@@ -26,7 +26,7 @@ from paddock.store.transaction import Transaction
 
 MAX_CONCURRENT_JOBS = 16  # at most half for one tenant and kind, see `fair_shares`
 POLL_INTERVAL_S = 5.0  # for jobs that other processes put or released, where no notification came
-DRAIN_TIMEOUT_S = 0.5  # for running jobs at shutdown; a host has three workers, and drains within two seconds
+DRAIN_TIMEOUT_S = 0.4  # for running jobs at shutdown; a host has three workers, and drains within two seconds
 RELEASE_TIMEOUT_S = 5.0  # for releasing unfinished jobs at shutdown
 
 _log = logging.getLogger("paddock.queue")
