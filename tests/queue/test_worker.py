@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from tests.queue.conftest import Yard
 
@@ -255,3 +256,27 @@ async def test_a_worker_that_ends_lets_what_runs_end_and_puts_the_rest_back_unha
         await postman.saw(2)
 
     assert [(row["key"], row["tries"], row["node"]) for row in await yard.left()] == [("long", 0, None)]
+
+
+@pytest.mark.parametrize("database_address", ["postgresql"], indirect=True)
+async def test_what_was_fetched_is_done_also_where_the_connection_broke_before_the_answer(
+    yard: Yard, database_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "POLL_INTERVAL_S", 0.2)
+    node, postman = yard.node("node_a"), Postman()
+    here = await node.current_run()
+    await yard.put("letter")
+    assert await yard.claim(here, "letter"), "for the worker, which does not hear of it"
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node) as working:
+        await yard.put("another")
+        working.wake()
+        await postman.saw(1)
+        with psycopg.connect(database_address, autocommit=True) as server:
+            server.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        await postman.saw(2)
+        await until_left(yard, 0)
+
+    assert postman.seen == ["another", "letter"]

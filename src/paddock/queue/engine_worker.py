@@ -65,6 +65,12 @@ FROM (SELECT procrastinate_fetch_job_v2(ARRAY[name]::varchar[], %(worker_id)s) A
       FROM unnest(%(names)s::varchar[]) AS name OFFSET 0) AS fetched
 WHERE (job).id IS NOT NULL
 """
+# Jobs that were fetched for this worker, but the connection broke before it heard of them.
+_GIVE_BACK = """
+SELECT procrastinate_retry_job_v2(id, now(), NULL, NULL, NULL) FROM procrastinate_jobs
+WHERE status = 'doing' AND worker_id = %(worker_id)s AND task_name = ANY(%(kinds)s)
+      AND NOT id = ANY(%(known)s::bigint[])
+"""
 _FINISH = """
 SELECT procrastinate_finish_job_v1(held.id, 'succeeded', TRUE)
 FROM (SELECT jobs.id FROM unnest(%(ids)s::bigint[], %(worker_ids)s::bigint[]) AS ended (id, worker_id)
@@ -76,8 +82,7 @@ FROM (SELECT jobs.id FROM unnest(%(ids)s::bigint[], %(worker_ids)s::bigint[]) AS
 async def run_engine_worker(work: worker.Worker) -> None:
     """Run due jobs until cancelled; then let them finish for a moment, and release the rest for other workers."""
     url = cast("PostgresPool", work.database).url
-    # What these connections commit may be lost with the server: then a job is fetched or run again, as after a kill.
-    settings = {**CONNECTION_SETTINGS, "options": "-c synchronous_commit=off"}
+    settings = dict(CONNECTION_SETTINGS)
     pool = AsyncConnectionPool(
         url, kwargs=settings, configure=_commit_each_statement, max_size=_MAX_CONNECTIONS, min_size=1, open=False
     )
@@ -100,6 +105,8 @@ async def run_engine_worker(work: worker.Worker) -> None:
 
 async def _commit_each_statement(connection: AsyncConnection[Any]) -> None:
     await connection.set_autocommit(True)
+    # What is committed here may be lost with the server: then a job is fetched or run again, as after a kill.
+    await connection.execute("SET synchronous_commit = off")
 
 
 class _JobApp(App):
@@ -135,6 +142,7 @@ class _FairJobManager(JobManager):
         self._broken_off: list[Job] = []
         self._more_are_due = False
         self._has_news = False
+        self._lost_answer = False
         self._last_warning = ""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -147,6 +155,7 @@ class _FairJobManager(JobManager):
             try:
                 await self._fetch_due()
             except (ConnectorException, PaddockError) as error:
+                self._lost_answer = True
                 self._warn(str(error.__cause__ or error))
                 return None
             if not self._fetched and not self._has_news:  # the engine forgets news that came while it was fetching
@@ -234,7 +243,13 @@ class _FairJobManager(JobManager):
     async def _fetch_due(self) -> None:
         """Fetch due jobs, as many of each tenant and kind as its share of the slots."""
         run = await self._worker.node.current_run()  # first: this releases jobs of a former run of this home
-        rows = await self.connector.execute_query_all_async(_WAITING, kinds=list(self._worker.kinds))
+        kinds = list(self._worker.kinds)
+        if self._lost_answer:
+            await self.connector.execute_query_async(
+                _GIVE_BACK, worker_id=run.epoch, kinds=kinds, known=list(self._jobs)
+            )
+            self._lost_answer = False
+        rows = await self.connector.execute_query_all_async(_WAITING, kinds=kinds)
         self._last_warning = ""
         due = [Claimant(row["tenant"], row["kind"]) for row in rows if not row["wait_s"]]
         self._more_are_due = bool(due)
