@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from tests.gate.test_governed_calls import ANN, Office, held, made_by, outcome
 
 from paddock.core.errors import Busy, Denied, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, AgentPath, ProjectId, SessionId
+from paddock.host.host import Host
 
 NOT_IN_THE_BACKGROUND = (
     '@id("not-in-the-background") @text("Somebody has to wait for it.")\n'
@@ -28,11 +31,31 @@ def office(tmp_path: Path) -> Office:
     return Office(tmp_path)
 
 
-async def test_a_probe_is_made_in_the_background(office: Office) -> None:
-    office.rule(ONLY_IN_THE_BACKGROUND)
+class OfficeOnPostgres(Office):
+    """Its work is done by the job engine."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        super().__init__(folder)
+        self._address = address
+
+    @asynccontextmanager
+    async def open(self, version: str = "1.0.0", **environ: str) -> AsyncGenerator[Host, None]:
+        async with super().open(version, PADDOCK_STORE_URL=self._address, **environ) as host:
+            yield host
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def on_each_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Office:
+    if request.param == "sqlite":
+        return Office(tmp_path)
+    return OfficeOnPostgres(tmp_path, request.getfixturevalue("postgres_address"))
+
+
+async def test_a_probe_is_made_in_the_background(on_each_engine: Office) -> None:
+    on_each_engine.rule(ONLY_IN_THE_BACKGROUND)
     found: dict[str, Any] = {"happened": True, "result": {"done": 1}}
-    functions = {"count": lambda: office.do("count"), "counted": lambda idempotency_key, params: found}  # noqa: ARG005
-    async with with_plugin(office, functions, recovery="probe", probe="counted") as host:
+    functions = {"count": lambda: on_each_engine.do("count"), "counted": lambda idempotency_key, params: found}  # noqa: ARG005
+    async with with_plugin(on_each_engine, functions, recovery="probe", probe="counted") as host:
         with pytest.raises(PaddockError):
             await count(host)
         with pytest.raises(Denied, match="for recovery alone"):
@@ -40,11 +63,13 @@ async def test_a_probe_is_made_in_the_background(office: Office) -> None:
         assert await known(host) == {"done": 1}
 
 
-async def test_a_call_that_is_made_again_under_its_key_is_made_in_the_background(office: Office) -> None:
+async def test_a_call_that_is_made_again_under_its_key_is_made_in_the_background(on_each_engine: Office) -> None:
     rule = ONLY_IN_THE_BACKGROUND.replace("counter.counted", "counter.count").replace("unless", "when")
-    office.rule(rule)
+    on_each_engine.rule(rule)
     answers = [{"wrong": True}, {"done": 1}]
-    async with with_plugin(office, {"count": lambda: answers.pop(0), "counted": dict}, recovery="native_key") as host:
+    async with with_plugin(
+        on_each_engine, {"count": lambda: answers.pop(0), "counted": dict}, recovery="native_key"
+    ) as host:
         with pytest.raises(PaddockError):
             await count(host)
         with pytest.raises(PaddockError) as doubt:

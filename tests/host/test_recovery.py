@@ -96,7 +96,7 @@ def state(paddock: Paddock) -> dict[str, Any]:
             "told": Counter(
                 (row.type, row.call) for tenant in list_tenants(tx) for row in all_rows(tx, tenant) if row.type in types
             ),
-            "leases": leases.read_heartbeats(tx),
+            "leases": leases.list_runs(tx),
         }
 
     with open_direct(paddock.home / "data" / "paddock.db") as database:
@@ -165,7 +165,7 @@ def test_a_daemon_killed_again_and_again_while_it_recovers_ends_in_the_same_stat
     assert set(found["told"].values()) == {1}, "each is told once"
     waits = Counter(row["kind"] for row in found["queue"])
     assert waits == {RECOVER_JOB: EFFECTS // 2, EXPIRE_JOB: WAITING}
-    assert found["leases"] == {}
+    assert found["leases"] == set()
     assert paddock("ledger", "verify", "--json").json["verdict"] == "sound"
     with daemon(paddock):
         pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.queue.queue import Claimant, fair_shares, saturated_claimants
+from paddock.queue.claimants import Claimant, fair_shares, saturated_claimants
 
 ANN, BOB, CAT = (Claimant(tenant, "post") for tenant in ("ann", "bob", "cat"))
 MANY = [Claimant(f"t{number}", "post") for number in range(8)]

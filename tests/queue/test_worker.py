@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from tests.queue.conftest import Yard
 
@@ -14,9 +17,10 @@ from fixtures.commands import PATIENCE
 from paddock.core.errors import PluginError
 from paddock.core.events.system import QueueGivenUp
 from paddock.queue import queue, worker
-from paddock.queue.queue import Job
+from paddock.queue.job import Job
+from paddock.queue.lifespan import open_worker
 from paddock.queue.schedule import RescheduleAt, RetryPolicy
-from paddock.queue.worker import JobType, open_worker
+from paddock.queue.worker import JobType
 
 
 class Postman:
@@ -44,6 +48,12 @@ async def until(yard: Yard, fits: Callable[[list[dict[str, Any]]], bool]) -> Non
             await asyncio.sleep(0.01)
 
 
+async def until_noticed(yard: Yard) -> None:
+    """Wait until the waits count from now on. PostgreSQL measures them with a clock of its own."""
+    if yard.database.engine == "sqlite":
+        await until(yard, lambda rows: {row["due_at"][:10] for row in rows} == {"2026-02-28"})
+
+
 async def until_left(yard: Yard, count: int) -> None:
     """Wait until so many rows are there that nobody holds, and no others."""
     await until(yard, lambda rows: [row["node"] for row in rows] == [None] * count)
@@ -60,7 +70,7 @@ async def test_what_is_put_is_done_as_soon_as_the_worker_is_woken(yard: Yard, mo
         await postman.saw(1)
         await until_left(yard, 2)
 
-        yard.clock.pass_time(86_400)
+        await yard.pass_time(86_400)
         working.wake()
         await postman.saw(2)
         await until_left(yard, 1)
@@ -124,17 +134,17 @@ async def test_what_waits_does_so_for_as_long_as_it_should_when_the_calendar_is_
         if not restarted:
             yard.clock.set_back(days=1)
             working.wake()
-            await until(yard, lambda rows: {row["due_at"][:10] for row in rows} == {"2026-02-28"})
+            await until_noticed(yard)
             assert postman.seen == ["again"], "not before its time"
-            yard.clock.pass_time(13)
+            await yard.pass_time(13)
             working.wake()
             await until_left(yard, 0)
     if restarted:
         yard.clock.set_back(days=1)
         node = yard.node("node_a")
         async with open_worker(yard.worker(node, kinds), node) as working:
-            await until(yard, lambda rows: {row["due_at"][:10] for row in rows} == {"2026-02-28"})
-            yard.clock.pass_time(13)
+            await until_noticed(yard)
+            await yard.pass_time(13)
             working.wake()
             await until_left(yard, 0)
     assert sorted(postman.seen) == ["again", "again", "soon"]
@@ -156,7 +166,7 @@ async def test_what_fails_is_tried_again_later_and_given_up_with_a_word_in_the_l
             (row,) = await yard.left()
             assert row["reason"] == "pen.empty"
             assert row["due_at"] > yard.clock.now().isoformat()
-            yard.clock.pass_time(30)
+            await yard.pass_time(30)
         working.wake()
         await until_left(yard, 0)
 
@@ -202,7 +212,7 @@ async def test_what_is_not_over_is_done_again_when_it_says(yard: Yard) -> None:
     async with open_worker(yard.worker(node, {"post": JobType(postman)}), node) as working:
         await postman.saw(1)
         await until_left(yard, 1)
-        yard.clock.pass_time(3600)
+        await yard.pass_time(3600)
         working.wake()
         await until_left(yard, 0)
 
@@ -223,11 +233,19 @@ async def test_what_ended_in_a_unit_of_its_own_is_not_ended_twice(yard: Yard) ->
     assert yard.heard.events == []
 
 
+def test_the_embedded_store_needs_nothing_of_the_engine() -> None:
+    loaded = "import sys, paddock.queue.lifespan; print({'procrastinate', 'psycopg'} & sys.modules.keys())"
+
+    said = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=PATIENCE)
+
+    assert said.stdout == "set()\n"
+
+
 async def test_a_worker_that_ends_lets_what_runs_end_and_puts_the_rest_back_unharmed(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "_DRAIN_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(worker, "_RELEASE_TIMEOUT_S", PATIENCE)
+    monkeypatch.setattr(worker, "DRAIN_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(worker, "RELEASE_TIMEOUT_S", PATIENCE)
 
     async def some(work: Job) -> None:
         await (asyncio.sleep(0.05) if work.key == "short" else asyncio.Event().wait())
@@ -238,3 +256,27 @@ async def test_a_worker_that_ends_lets_what_runs_end_and_puts_the_rest_back_unha
         await postman.saw(2)
 
     assert [(row["key"], row["tries"], row["node"]) for row in await yard.left()] == [("long", 0, None)]
+
+
+@pytest.mark.parametrize("database_address", ["postgresql"], indirect=True)
+async def test_what_was_fetched_is_done_also_where_the_connection_broke_before_the_answer(
+    yard: Yard, database_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "POLL_INTERVAL_S", 0.2)
+    node, postman = yard.node("node_a"), Postman()
+    here = await node.current_run()
+    await yard.put("letter")
+    assert await yard.claim(here, "letter"), "for the worker, which does not hear of it"
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node) as working:
+        await yard.put("another")
+        working.wake()
+        await postman.saw(1)
+        with psycopg.connect(database_address, autocommit=True) as server:
+            server.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        await postman.saw(2)
+        await until_left(yard, 0)
+
+    assert postman.seen == ["another", "letter"]

@@ -13,11 +13,11 @@ from tests.webhooks.office import Host, Office, office_at
 from tests.webhooks.receiver import Got, Receiver, receiving
 
 from paddock.core.errors import HostError
-from paddock.queue import queue
-from paddock.queue.leases import LEASE_S
-from paddock.queue.queue import Job
+from paddock.queue import leases, queue
+from paddock.queue.job import Job
+from paddock.queue.lifespan import open_worker
 from paddock.queue.schedule import RescheduleAt
-from paddock.queue.worker import open_worker
+from paddock.store.database import Transaction
 from paddock.webhooks.retry import DeliveryRetryPolicy
 from paddock.webhooks.webhook import DELIVERY_JOB
 
@@ -42,7 +42,13 @@ async def taken_by(host: Host) -> Job:
     """The work, in the hands of this host."""
     await host.noticing.scan()
     here, now = await host.node.current_run(), host.delivery.clock.now()
-    (work,) = await host.delivery.database.write(lambda tx: queue.claim_due(tx, here, [DELIVERY_JOB], now=now, slots=4))
+
+    def unit(tx: Transaction) -> Job | None:
+        (row,) = tx.all("SELECT tenant, key FROM queue WHERE kind = ?", (DELIVERY_JOB,))
+        return queue.claim_one(tx, here, row["tenant"], DELIVERY_JOB, row["key"], now=now)
+
+    work = await host.delivery.database.write(unit)
+    assert work is not None
     return work
 
 
@@ -85,11 +91,13 @@ async def test_a_host_that_fell_silent_is_taken_over_from_and_cannot_move_the_pl
     stuck = asyncio.create_task(slow.delivery.run(work))
     assert await asyncio.to_thread(receiver.asked.wait, 60)
 
-    await other.node.renew()
     await other.noticing.scan()
-    for _ in range(5):
-        office.clock.pass_time(LEASE_S / 4)
-        await other.node.renew()
+
+    def taken_for_dead(tx: Transaction) -> None:
+        assert leases.end_lease(tx, work.holder)
+        queue.release_held_by(tx, work.holder)
+
+    await office.database.write(taken_for_dead)
     receiver.hold.set()
     second = await taken_by(other)
     assert await other.delivery.run(second) is None

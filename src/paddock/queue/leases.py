@@ -1,22 +1,20 @@
-"""Leases of the hosts that share a database: functions of a unit of work, and the monitor of heartbeats.
+"""Leases of the hosts that share a database: functions of a unit of work.
 
-No two clocks are compared. Each running host increments a number, its heartbeat. A host that sees the same number of
-another for `LEASE_S` of its own time ends that lease. So a clock that is moved, here or elsewhere, makes no host look
-dead. A lease that has ended is a deleted row: there is never disagreement about it, and a host that lost its lease
-finds out at its next heartbeat.
+A lease is a row, and over when the row is deleted: there is never disagreement about it, and a host that lost its lease
+finds out at its next heartbeat. What ends a lease differs. On PostgreSQL each run is registered with the job engine, as
+one of its workers; it sends the engine's heartbeat, and is pruned by the engine without one. On the embedded engine no
+host waits for another's silence: the lock file of a run tells its home that it is over; see `run_locks.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from paddock.core.errors import HostError
 from paddock.store.transaction import Transaction
 
-LEASE_S = 60.0  # without a heartbeat, after which others take over
-HEARTBEAT_INTERVAL_S = 15.0  # between two heartbeats
-_MAX_OBSERVATION_GAP_S = 2 * HEARTBEAT_INTERVAL_S  # after a longer gap between observations, all counts restart
+LEASE_S = 25.0  # without a heartbeat, after which others take over
+HEARTBEAT_INTERVAL_S = 5.0  # between two heartbeats
 
 
 class NodeRun(NamedTuple):
@@ -28,15 +26,22 @@ class NodeRun(NamedTuple):
 
 def open_lease(tx: Transaction, node: str, *, daemon: bool) -> NodeRun:
     """Start a new epoch of this node, with a lease."""
-    tx.execute(
-        "INSERT INTO nodes (node, epoch) VALUES (?, 1) ON CONFLICT (node) DO UPDATE SET epoch = nodes.epoch + 1",
-        (node,),
-    )
-    row = tx.one("SELECT epoch FROM nodes WHERE node = ?", (node,))
-    assert row is not None
-    run = NodeRun(node, row["epoch"])
-    tx.execute("INSERT INTO node_leases (node, epoch, lasting, beat) VALUES (?, ?, ?, 0)", (*run, daemon))
+    run = NodeRun(node, _next_epoch(tx, node))
+    tx.execute("INSERT INTO node_leases (node, epoch, lasting) VALUES (?, ?, ?)", (*run, daemon))
     return run
+
+
+def _next_epoch(tx: Transaction, node: str) -> int:
+    if tx.engine == "postgresql":
+        row = tx.one("SELECT worker_id AS epoch FROM procrastinate_register_worker_v1()")
+    else:
+        tx.execute(
+            "INSERT INTO nodes (node, epoch) VALUES (?, 1) ON CONFLICT (node) DO UPDATE SET epoch = nodes.epoch + 1",
+            (node,),
+        )
+        row = tx.one("SELECT epoch FROM nodes WHERE node = ?", (node,))
+    assert row is not None
+    return row["epoch"]
 
 
 def former_daemons(tx: Transaction, run: NodeRun) -> list[NodeRun]:
@@ -46,18 +51,35 @@ def former_daemons(tx: Transaction, run: NodeRun) -> list[NodeRun]:
 
 
 def renew_lease(tx: Transaction, run: NodeRun) -> bool:
-    """Increment the heartbeat of this run; False if its lease was ended."""
-    return bool(tx.execute("UPDATE node_leases SET beat = beat + 1 WHERE node = ? AND epoch = ?", run))
+    """Send the heartbeat of this run; False if its lease was ended, or is about to be."""
+    if tx.engine == "postgresql" and not tx.all(
+        "SELECT procrastinate_update_heartbeat_v1(id) FROM procrastinate_workers WHERE id = ?", (run.epoch,)
+    ):
+        return False
+    return has_lease(tx, *run)
 
 
 def end_lease(tx: Transaction, run: NodeRun) -> bool:
-    """End a lease; False if it had ended already."""
-    return bool(tx.execute("DELETE FROM node_leases WHERE node = ? AND epoch = ?", run))
+    """End a lease; False if it had ended already. The caller then releases what the run held."""
+    ended = bool(tx.execute("DELETE FROM node_leases WHERE node = ? AND epoch = ?", run))
+    if ended and tx.engine == "postgresql":
+        tx.all("SELECT procrastinate_unregister_worker_v1(?)", (run.epoch,))
+    return ended
 
 
-def end_expired(tx: Transaction, run: NodeRun, heartbeat_seen: int) -> bool:
-    """End the lease of a silent run; False if it sent a heartbeat since, or its lease was ended already."""
-    return bool(tx.execute("DELETE FROM node_leases WHERE node = ? AND epoch = ? AND beat = ?", (*run, heartbeat_seen)))
+def end_silent(tx: Transaction) -> list[NodeRun]:
+    """End the leases of the runs that sent no heartbeat for `LEASE_S`, on PostgreSQL; returns these runs.
+
+    The engine's clock is the server's. It prunes its workers; a lease without its worker is over, whoever pruned it.
+    """
+    if tx.engine != "postgresql":
+        return []
+    tx.all("SELECT worker_id FROM procrastinate_prune_stalled_workers_v1(?)", (LEASE_S,))
+    rows = tx.all(
+        "SELECT node, epoch FROM node_leases "
+        "WHERE NOT EXISTS (SELECT 1 FROM procrastinate_workers WHERE procrastinate_workers.id = node_leases.epoch)"
+    )
+    return [run for row in rows if end_lease(tx, run := NodeRun(row["node"], row["epoch"]))]
 
 
 def has_lease(tx: Transaction, node: str, epoch: int) -> bool:
@@ -79,41 +101,6 @@ def require_lease(tx: Transaction, run: NodeRun) -> None:
         )
 
 
-def read_heartbeats(tx: Transaction) -> dict[NodeRun, int]:
-    """Return all runs with a lease, and the heartbeat of each."""
-    rows = tx.all("SELECT node, epoch, beat FROM node_leases")
-    return {NodeRun(row["node"], row["epoch"]): row["beat"] for row in rows}
-
-
-class LeaseMonitor:
-    """Observes the heartbeats of other runs.
-
-    A gap in which it could not observe does not count as silence: while the database is away, no run can send a
-    heartbeat.
-    """
-
-    def __init__(self) -> None:
-        self._seen: dict[NodeRun, tuple[int, float]] = {}
-        self._observed_at: float | None = None
-
-    def find_expired(
-        self, heartbeats: Mapping[NodeRun, int], monotonic: float, *, excluded: Iterable[NodeRun] = ()
-    ) -> dict[NodeRun, int]:
-        """Return the runs whose heartbeat has not changed for a whole lease, and that heartbeat.
-
-        Args:
-            heartbeats: The current heartbeats.
-            monotonic: The time on a monotonic clock.
-            excluded: Runs that never count as silent: the caller's own.
-        """
-        after_gap = self._observed_at is not None and monotonic - self._observed_at > _MAX_OBSERVATION_GAP_S
-        before, self._seen, self._observed_at = {} if after_gap else self._seen, {}, monotonic
-        for run, heartbeat in heartbeats.items():
-            last = before.get(run)
-            self._seen[run] = last if last is not None and last[0] == heartbeat else (heartbeat, monotonic)
-        excluded_runs = set(excluded)
-        return {
-            run: heartbeat
-            for run, (heartbeat, since) in self._seen.items()
-            if monotonic - since >= LEASE_S and run not in excluded_runs
-        }
+def list_runs(tx: Transaction) -> set[NodeRun]:
+    """Return all runs with a lease."""
+    return {NodeRun(row["node"], row["epoch"]) for row in tx.all("SELECT node, epoch FROM node_leases")}

@@ -2,8 +2,8 @@
 
 A record of ongoing work contains its `NodeRun`, and the same unit of work checks with `leases.require_lease` that the
 lease still holds. When a host dies its lease is ended: as soon as another host of its home checks (a daemon at its
-start and at each heartbeat, a command when it opens), or else after a minute of silence. In that unit of work the
-callbacks given to `Node.subscribe` release what it held.
+start and each second, a command when it opens), or else, on PostgreSQL, by a daemon of any home after `LEASE_S` without
+a heartbeat. In that unit of work the callbacks given to `Node.subscribe` release what it held.
 
 A host that cannot renew its lease does not wait until others tell it. Where another host could take it for dead, it
 starts nothing more and stops what it does, one heartbeat interval before the others may take over.
@@ -24,7 +24,7 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import HostError, PaddockError
 from paddock.core.ids import new_id
 from paddock.queue import leases, queue
-from paddock.queue.leases import HEARTBEAT_INTERVAL_S, LEASE_S, LeaseMonitor, NodeRun
+from paddock.queue.leases import HEARTBEAT_INTERVAL_S, LEASE_S, NodeRun
 from paddock.queue.run_locks import RunLocks
 from paddock.store.database import Database
 from paddock.store.filesystem import create_private_file, sync_directory
@@ -79,7 +79,9 @@ __all__ = ["Node", "NodeRun", "open_node"]
 
 _log = logging.getLogger("paddock.queue")
 
+HOME_CHECK_INTERVAL_S = 1.0  # between two looks for dead runs of this home
 _LEAVE_TIMEOUT_S = 5
+_MAX_HEARTBEAT_GAP_S = LEASE_S / 2  # after a longer gap between heartbeats, nobody else's silence counts
 
 
 class Node:
@@ -91,7 +93,7 @@ class Node:
     Args:
         name: The node id of this home, see `load_or_create_node_id`.
         database: The shared database.
-        clock: Its monotonic time measures the silence of others.
+        clock: Its monotonic time tells whether heartbeats came through without a gap.
         daemon: Whether this is a daemon, which ends the leases of its predecessors and of silent runs.
         run_locks: Knows which runs of this home are dead; without it only their silence tells.
     """
@@ -108,8 +110,9 @@ class Node:
         self._clock = clock
         self._is_daemon = daemon
         self._run_locks = run_locks
-        self._monitor = LeaseMonitor()
         self._run: NodeRun | None = None
+        self._renewed_at: float | None = None
+        self._renewing_since = 0.0  # without a gap
         self._entering = asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
         self._risk_timer: asyncio.TimerHandle | None = None
@@ -201,7 +204,7 @@ class Node:
         return ended
 
     async def renew(self) -> list[NodeRun]:
-        """Renew this host's lease, and end the leases of dead runs; returns these runs.
+        """Renew this host's lease, and end the leases of dead and silent runs; returns these runs.
 
         If its own lease was ended, the host goes on under a new epoch: it no longer owns what it held.
         """
@@ -215,30 +218,24 @@ class Node:
                 callback()
             if self._run_locks is not None:
                 self._run_locks.release(run.epoch)
-            run = await self._ensure_entered()
+            await self._ensure_entered()
         if not self._is_daemon:
             return []
         dead = await self.end_dead_runs()
-        heartbeats = await self._database.read(leases.read_heartbeats)
-        expired = self._monitor.find_expired(heartbeats, self._clock.monotonic(), excluded=(run,))
-        if not expired:
+        # While the database is away no run can send a heartbeat: when it is back, all have time to do so first.
+        if self._database.engine == "sqlite" or self._clock.monotonic() - self._renewing_since < LEASE_S:
             return dead
-        return dead + await self._end_leases(
-            lambda tx: [
-                expired_run
-                for expired_run, heartbeat in expired.items()
-                if leases.end_expired(tx, expired_run, heartbeat)
-            ]
-        )
+        return dead + await self._end_leases(leases.end_silent)
 
     def _on_renewed(self, started_at: float) -> None:
         """Restart the risk timer. The lease lasts `LEASE_S` from the write, which came after `started_at`."""
         self.lease_at_risk = False
+        if self._renewed_at is None or started_at - self._renewed_at > _MAX_HEARTBEAT_GAP_S:
+            self._renewing_since = started_at
+        self._renewed_at = started_at
         if self._risk_timer is not None:
             self._risk_timer.cancel()
-        if (
-            self._database.engine != "sqlite"
-        ):  # with SQLite no host monitors another: a full disk makes no host look dead
+        if self._database.engine == "postgresql":  # on the embedded engine a full disk makes no host look dead
             delay_s = LEASE_S - HEARTBEAT_INTERVAL_S - (self._clock.monotonic() - started_at)
             # A timer, not part of the renewal: that may block for as long as a dead connection.
             self._risk_timer = asyncio.get_running_loop().call_later(delay_s, self._on_lease_at_risk)
@@ -250,10 +247,16 @@ class Node:
             callback()
 
     async def _renew_forever(self) -> None:
+        loop = asyncio.get_running_loop()
+        renewed_at = loop.time()
         while True:
-            await asyncio.sleep(HEARTBEAT_INTERVAL_S)
+            await asyncio.sleep(min(HOME_CHECK_INTERVAL_S, HEARTBEAT_INTERVAL_S))
             try:
-                await self.renew()
+                if loop.time() - renewed_at >= HEARTBEAT_INTERVAL_S:
+                    renewed_at = loop.time()
+                    await self.renew()
+                elif self._is_daemon:
+                    await self.end_dead_runs()
             except PaddockError as error:
                 _log.warning("the lease of this node was not renewed: %s", error.message)
 

@@ -1,7 +1,7 @@
 """Detects dead runs of this home: each run locks a file, and the kernel releases the lock however the run ends.
 
-Heartbeats reveal dead hosts on other machines after a minute. Dead runs of its own home a host recognises at once, so
-that work of a killed command does not stay in progress for ever where no daemon runs.
+A host recognises dead runs of its own home at once, so that work of a killed command does not stay in progress for ever
+where no daemon runs. On PostgreSQL, heartbeats reveal those of other homes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RunLocks:
     def acquire(self, epoch: int) -> None:
         """Lock the file of this run until `release` or the end of the process.
 
-        If the file cannot be created, only heartbeats show that this run lives.
+        If the file cannot be created, only its heartbeats, or the start of the next daemon, tell that a run is over.
         """
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)

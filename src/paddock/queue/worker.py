@@ -1,17 +1,14 @@
-"""The worker: claims due jobs from the queue, runs their handlers, and completes or reschedules them.
+"""The worker: runs the handlers of claimed jobs, and completes, reschedules or gives up the jobs.
 
-In between it waits until a job is due, enqueued or released. It finds jobs of other processes a few seconds later. The
-same poll notices when the wall clock was set back, and then restarts the waiting times.
+Which jobs run when is up to the loop of each engine: `row_worker.py` on the embedded one, and procrastinate's worker on
+PostgreSQL (`engine_worker.py`); `lifespan.py` chooses.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -21,24 +18,16 @@ from paddock.core.events.event import EventSink
 from paddock.core.events.system import QueueGivenUp
 from paddock.core.ids import Tenant
 from paddock.queue import queue
+from paddock.queue.job import Job
 from paddock.queue.node import Node
-from paddock.queue.queue import Job, saturated_claimants
-from paddock.queue.schedule import (
-    ClockReading,
-    RescheduleAt,
-    RetriesExhausted,
-    RetryPolicy,
-    decide_retry,
-    seconds_until,
-    wall_clock_went_back,
-)
+from paddock.queue.schedule import RescheduleAt, RetriesExhausted, RetryPolicy, decide_retry
 from paddock.store.database import Database
 from paddock.store.transaction import Transaction
 
 MAX_CONCURRENT_JOBS = 16  # at most half for one tenant and kind, see `fair_shares`
-POLL_INTERVAL_S = 5.0  # for jobs enqueued by other processes
-_DRAIN_TIMEOUT_S = 5.0  # for running jobs at shutdown
-_RELEASE_TIMEOUT_S = 5.0  # for releasing unfinished jobs at shutdown
+POLL_INTERVAL_S = 5.0  # for jobs that other processes put or released, where no notification came
+DRAIN_TIMEOUT_S = 0.4  # for running jobs at shutdown; a host has three workers, and drains within two seconds
+RELEASE_TIMEOUT_S = 5.0  # for releasing unfinished jobs at shutdown
 
 _log = logging.getLogger("paddock.queue")
 
@@ -48,6 +37,7 @@ JobHandler = Callable[[Job], Awaitable[RescheduleAt | None]]
 
 The job may have been run before, by a worker that died before it could record that.
 """
+CompleteJob = Callable[[Job], Awaitable[object]]
 
 
 class JobType(Struct, frozen=True):
@@ -72,7 +62,7 @@ class Worker:
     Args:
         database: The database with the queue.
         node: The node in whose name jobs are claimed.
-        clock: Decides what is due.
+        clock: The time.
         random: Source of the retry jitter.
         kinds: The job types it can run. Jobs of other kinds are left alone.
         publish_in: Provides the event sink of a unit of work, for jobs that are given up.
@@ -92,82 +82,49 @@ class Worker:
         woken: asyncio.Event | None = None,
         max_jobs: int = MAX_CONCURRENT_JOBS,
     ) -> None:
-        self._database = database
-        self._node = node
-        self._clock = clock
+        self.database = database
+        self.node = node
+        self.clock = clock
+        self.kinds = dict(kinds)
+        self.max_jobs = max_jobs
+        self.woken = woken or asyncio.Event()
         self._random = random
-        self._kinds = dict(kinds)
         self._publish_in = publish_in
-        self._max_jobs = max_jobs
-        self._woken = woken or asyncio.Event()
-        self._running: dict[asyncio.Task[None], Job] = {}
-        self._last_clock_reading: ClockReading | None = None
 
     def wake(self) -> None:
         """Check the queue now: a job was enqueued or released."""
-        self._woken.set()
+        self.woken.set()
 
-    async def run_forever(self) -> None:
-        last_warning = ""
-        while True:
-            self._woken.clear()  # before the check: jobs enqueued meanwhile wake it again
-            try:
-                delay_s, last_warning = await self._start_due(), ""
-            except PaddockError as error:
-                if error.message != last_warning:  # do not repeat the warning: a full disk stays full for long
-                    _log.warning("the queue could not be looked at: %s", error.message)
-                delay_s, last_warning = POLL_INTERVAL_S, error.message
-            try:
-                async with asyncio.timeout(delay_s):
-                    await self._woken.wait()
-            except TimeoutError:
-                pass
+    async def run_job(self, job: Job, complete: CompleteJob | None = None) -> None:
+        """Run a claimed job to its end, and record that. `complete` is a quicker way to complete it, if there is one.
 
-    async def _start_due(self) -> float:
-        """Start due jobs while there are free slots; returns how long to wait then."""
-        run = await self._node.current_run()  # first: this releases jobs of a former run of this home
-        await self._check_wall_clock()
-        while len(self._running) < self._max_jobs:
-            held = Counter(job.claimant for job in self._running.values())
-            saturated = saturated_claimants(held, self._max_jobs)
-            due = await self._database.read(
-                lambda tx, saturated=saturated: queue.next_due(tx, self._kinds, excluded=saturated)
-            )
-            now = self._clock.now()
-            if due is None or due > now:
-                return seconds_until(due, now, POLL_INTERVAL_S)
-            claim = partial(queue.claim_due, run=run, kinds=self._kinds, now=now, slots=self._max_jobs, held=held)
-            for job in await self._database.write(claim):
-                task = asyncio.create_task(self._run_job(job), name=f"{job.kind} {job.key}")
-                self._running[task] = job
-                task.add_done_callback(self._on_task_done)
-        return POLL_INTERVAL_S  # a job that ends wakes it earlier
-
-    async def _check_wall_clock(self) -> None:
-        reading = ClockReading(self._clock.now(), self._clock.monotonic())
-        if wall_clock_went_back(self._last_clock_reading, reading):
-            changed = await self._database.write(partial(queue.rebase_due_times, now=reading.wall))
-            if changed:
-                _log.warning("the calendar was set back; %d things wait from now on", changed)
-        self._last_clock_reading = reading
-
-    def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        del self._running[task]
-        self._woken.set()
-
-    async def _run_job(self, job: Job) -> None:
-        job_type = self._kinds[job.kind]
+        A job whose result could not be recorded is released, which is tried until the worker stops. If it never
+        succeeds, the job stays held until this node's lease ends.
+        """
+        job_type = self.kinds[job.kind]
         try:
             if job.tries > job_type.retry_policy.max_tries:  # the worker died each time
-                await self._database.write(lambda tx: self._give_up(tx, job, "queue.interrupted"))
+                await self.database.write(lambda tx: self._give_up(tx, job, "queue.interrupted"))
                 return
             result = await self._attempt(job_type, job)
-            await self._database.write(lambda tx: self._record_result(tx, job, result))
+            if result is None and complete is not None:
+                await complete(job)
+            else:
+                await self.database.write(lambda tx: self._record_result(tx, job, result))
         except PaddockError as error:
             if error.error_code == "queue.stale":
                 return  # the handler completed it, it was removed, or another run holds it
             _log.warning("%s %s stays as it is: %s", job.kind, job.key, error.message)
-            await self._release_job(job)
+            await self._release(job)
+
+    async def release_unfinished(self, jobs: Sequence[Job]) -> None:
+        """Release jobs that were broken off at shutdown, within seconds. The tries do not count."""
+        try:
+            async with asyncio.timeout(RELEASE_TIMEOUT_S if jobs else None):
+                if jobs:
+                    await self.database.write(lambda tx: [queue.release(tx, job) for job in jobs])
+        except (PaddockError, TimeoutError):
+            pass  # they are released when this node leaves
 
     async def _attempt(self, job_type: JobType, job: Job) -> RescheduleAt | str | None:
         """Run the handler once. Returns when to run again, the code of the failure, or None if it is done."""
@@ -189,9 +146,9 @@ class Worker:
             case None:
                 queue.complete(tx, job)
             case RescheduleAt(due):
-                queue.reschedule(tx, job, due, now=self._clock.now())
+                queue.reschedule(tx, job, due, now=self.clock.now())
             case code:
-                policy, now = self._kinds[job.kind].retry_policy, self._clock.now()
+                policy, now = self.kinds[job.kind].retry_policy, self.clock.now()
                 match decide_retry(job.tries, now, self._random, policy):
                     case RescheduleAt(due):
                         queue.reschedule(tx, job, due, now=now, reason=code)
@@ -200,50 +157,16 @@ class Worker:
 
     def _give_up(self, tx: Transaction, job: Job, code: str) -> None:
         queue.complete(tx, job)
-        on_given_up = self._kinds[job.kind].on_given_up
+        on_given_up = self.kinds[job.kind].on_given_up
         if on_given_up is not None:
             on_given_up(tx, job, code)
         event = QueueGivenUp(kind=job.kind, work=job.key, times=job.tries, error_code=code)
         self._publish_in(tx, job.tenant, None).publish(event)
 
-    async def _release_job(self, job: Job) -> None:
-        """Release a job whose result could not be recorded, retrying until the worker stops.
-
-        If it never succeeds, the job stays held until this node's lease ends.
-        """
+    async def _release(self, job: Job) -> None:
         while True:
             await asyncio.sleep(POLL_INTERVAL_S)
             try:
-                return await self._database.write(lambda tx: queue.release(tx, job))
+                return await self.database.write(lambda tx: queue.release(tx, job))
             except PaddockError as error:
                 _log.warning("%s %s is still held: %s", job.kind, job.key, error.message)
-
-    async def drain(self) -> None:
-        """Let running jobs finish for some seconds; release the unfinished ones for other workers."""
-        running = dict(self._running)
-        if not running:
-            return
-        _, late = await asyncio.wait(running, timeout=_DRAIN_TIMEOUT_S)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        unfinished = [running[task] for task in late]
-        if unfinished:
-            try:
-                async with asyncio.timeout(_RELEASE_TIMEOUT_S):
-                    await self._database.write(lambda tx: [queue.release(tx, job) for job in unfinished])
-            except (PaddockError, TimeoutError):
-                pass  # they are released when this node leaves
-
-
-@asynccontextmanager
-async def open_worker(worker: Worker, node: Node) -> AsyncGenerator[Worker, None]:
-    """Run the worker for as long as the block runs."""
-    task = asyncio.create_task(worker.run_forever(), name="do what is due")
-    node.subscribe(after_lease_ended=worker.wake)
-    try:
-        yield worker
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await worker.drain()

@@ -21,18 +21,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from paddock.core.errors import OperatorError
 from paddock.store.lock import Role
 from paddock.store.migrate import MIGRATIONS_DIR
-from paddock.store.transaction import Row, Transaction
+from paddock.store.transaction import Engine, Row, Transaction
 
 __all__ = ["Database", "DirectDatabase", "Engine", "Role", "Row", "Transaction", "open_database", "open_direct"]
 
 T = TypeVar("T")
-
-Engine = Literal["sqlite", "postgresql"]
 
 
 class Database(Protocol):

@@ -22,13 +22,15 @@ from psycopg.types.numeric import NumericBinaryLoader
 from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavailable
 from paddock.store.migrate import DiskRoom, migrate
 from paddock.store.statement import Statement, Value
-from paddock.store.transaction import CheckedTransaction, Row, Transaction
+from paddock.store.transaction import CheckedTransaction, Engine, Row, Transaction
 
 T = TypeVar("T")
 
 Connection = psycopg.Connection[Row]
 ConnectionFactory = Callable[[], AbstractContextManager[Connection]]
 
+# A server that cannot be reached any more is noticed before the lease of this node is over: see queue/leases.py.
+CONNECTION_SETTINGS: Mapping[str, Any] = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
 _MAX_ATTEMPTS = 20
 _MAX_RETRY_DELAY_S = 0.1
 _MIGRATION_LOCK = 0x7061_6464_6F63_6B  # "paddock", the number every node locks while it migrates
@@ -42,7 +44,7 @@ def connect(url: str) -> Connection:
         StoreUnavailable: When the server cannot be reached or rejects us.
     """
     try:
-        connection = psycopg.Connection[Row].connect(url, row_factory=dict_row, connect_timeout=10)
+        connection = psycopg.Connection[Row].connect(url, row_factory=dict_row, **CONNECTION_SETTINGS)
         configure_connection(connection)
     except psycopg.Error as error:
         raise to_paddock_error(error) from error
@@ -54,6 +56,8 @@ def configure_connection(connection: Connection) -> None:
     # sum() of 64-bit numbers returns numeric; SQLite's returns a plain number.
     connection.adapters.register_loader("numeric", _NumberLoader)
     connection.execute("SET lock_timeout = '10s'")
+    # A process that was stopped within a unit must not hold its locks for longer than its lease: see queue/leases.py.
+    connection.execute("SET idle_in_transaction_session_timeout = '15s'")
     connection.commit()
 
 
@@ -103,6 +107,8 @@ def to_paddock_error(error: psycopg.Error) -> PaddockError:
 
 class PostgresTransaction(CheckedTransaction):
     """A transaction on one connection. Its creator ends it."""
+
+    engine: Engine = "postgresql"
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from paddock.core.errors import StoreUnavailable
 from paddock.store.open_in_thread import open_in_thread
-from paddock.store.postgres import Connection, PostgresDirect, configure_connection, connect
+from paddock.store.postgres import CONNECTION_SETTINGS, Connection, PostgresDirect, configure_connection, connect
 from paddock.store.transaction import Row, Transaction
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ _MAX_PENDING_UNITS = 1024  # units accepted and not answered; the next caller wa
 
 async def open_pool(url: str, *, migrations: Path) -> PostgresPool:
     """Open the database without blocking the event loop while the server answers."""
-    return PostgresPool(await open_in_thread(lambda: _open_pool(url, migrations)))
+    return PostgresPool(await open_in_thread(lambda: _open_pool(url, migrations)), url)
 
 
 def _open_pool(url: str, migrations: Path) -> PostgresDirect:
@@ -35,7 +35,7 @@ def _open_pool(url: str, migrations: Path) -> PostgresDirect:
     pool = ConnectionPool(
         url,
         connection_class=psycopg.Connection[Row],
-        kwargs={"row_factory": dict_row, "connect_timeout": 10},
+        kwargs={"row_factory": dict_row, **CONNECTION_SETTINGS},
         configure=configure_connection,
         check=_check_connection,
         min_size=1,
@@ -70,13 +70,15 @@ def _check_connection(connection: Connection) -> None:
 class PostgresPool:
     """A `Database` over a PostgreSQL server. Owns the pool it was given, and closes it.
 
-    `direct` is the same database for code that already runs on a thread of its own.
+    `direct` is the same database for code that already runs on a thread of its own; `url` its address, for the job
+    engine, which has connections of its own.
     """
 
     engine: Literal["postgresql"] = "postgresql"
 
-    def __init__(self, direct: PostgresDirect) -> None:
+    def __init__(self, direct: PostgresDirect, url: str) -> None:
         self.direct = direct
+        self.url = url
         self._loop = asyncio.get_running_loop()
         self._slots = asyncio.Semaphore(_MAX_PENDING_UNITS)
         self._workers = ThreadPoolExecutor(_MAX_CONNECTIONS, thread_name_prefix="paddock-store")

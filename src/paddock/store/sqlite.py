@@ -22,7 +22,7 @@ from paddock.store.lock import Role, StoreLock, try_file_lock
 from paddock.store.migrate import DiskRoom, is_current, migrate
 from paddock.store.sqlite_integrity import check_integrity
 from paddock.store.statement import Statement, Value
-from paddock.store.transaction import CheckedTransaction, Row, Transaction
+from paddock.store.transaction import CheckedTransaction, Engine, Row, Transaction
 
 T = TypeVar("T")
 
@@ -142,6 +142,8 @@ def to_paddock_error(error: apsw.Error, connection: apsw.Connection | None, path
 
 class SqliteTransaction(CheckedTransaction):
     """A transaction on one connection. Its creator begins and ends it."""
+
+    engine: Engine = "sqlite"
 
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         super().__init__()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from paddock.core.errors import HostError, PaddockError
 from paddock.store.statement import Statement, Value, bind_values, check_statement
 
 T = TypeVar("T")
+
+Engine = Literal["sqlite", "postgresql"]
 
 CommitHook: TypeAlias = "Callable[[Transaction, list[T]], None]"
 """Runs once before a commit, for the items of many units of work."""
@@ -20,6 +22,9 @@ Row = dict[str, Any]
 
 class Transaction(Protocol):
     """What a unit of work may do. It is over when the unit returns; keep no reference to it."""
+
+    @property
+    def engine(self) -> Engine: ...
 
     def execute(self, sql: str, params: Sequence[Value] = ()) -> int:
         """Run a statement and return how many rows it changed."""
@@ -51,6 +56,8 @@ class CheckedTransaction(ABC):
 
     An engine supplies `_change`, `_fetch` and `_fetch_tuples`, which raise nothing but errors of our own tree.
     """
+
+    engine: Engine
 
     def __init__(self) -> None:
         self.failure: PaddockError | None = None

@@ -19,7 +19,7 @@ from paddock.core.secret import Secret
 from paddock.ledger.entry import LedgerEntry
 from paddock.ledger.read.entries import list_entries
 from paddock.queue import queue
-from paddock.queue.queue import Job
+from paddock.queue.job import Job
 from paddock.queue.schedule import RescheduleAt
 from paddock.queue.worker import EventSinkFactory
 from paddock.secrets.vault import Vault

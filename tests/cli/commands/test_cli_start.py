@@ -10,7 +10,8 @@ import pytest
 from fixtures.commands import Paddock
 
 HEAVY = {
-    *("asyncio", "anyio", "cryptography", "jsonschema_rs", "orjson", "psycopg", "pydantic", "rich", "tomlkit", "yaml"),
+    *("asyncio", "anyio", "cryptography", "jsonschema_rs", "orjson", "procrastinate", "psycopg", "pydantic", "rich"),
+    *("tomlkit", "yaml"),
     *(
         "paddock.core.events.index",
         "paddock.core.schema.compile",

@@ -104,7 +104,7 @@ def acts(home: Home, *ports: int) -> None:
 
 def taken_for_dead(tx: Transaction) -> None:
     """What another daemon does with a host that has been silent for a whole lease."""
-    for here in leases.read_heartbeats(tx):
+    for here in leases.list_runs(tx):
         leases.end_lease(tx, here)
         records.mark_in_doubt_for(tx, here, error={"code": "host.lost", "message": "lost"})
 

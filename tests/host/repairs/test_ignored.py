@@ -15,7 +15,8 @@ from paddock.gate.idempotency.record_queries import count_in_doubt
 from paddock.gate.idempotency.records import RECOVER_JOB, EffectKey
 from paddock.host.repairs.ignore_list import delete_ignored, ignore_repair, read_ignored, unignore_repair
 from paddock.host.repairs.repair import Repair, Severity
-from paddock.queue import queue
+from paddock.queue import leases, queue
+from paddock.queue.job import Job
 from paddock.queue.leases import NodeRun
 from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import DirectDatabase, Transaction, open_direct
@@ -93,5 +94,10 @@ def test_what_was_to_be_done_later_is_hurried_unless_somebody_has_it(database: D
     assert database.write(lambda tx: queue.expedite(tx, DEFAULT_TENANT, RECOVER_JOB, "call_1", now=now))
     assert database.read(lambda tx: queue.find_due(tx, DEFAULT_TENANT, RECOVER_JOB, "call_1")) == now
     assert not database.write(lambda tx: queue.expedite(tx, DEFAULT_TENANT, RECOVER_JOB, "call_2", now=now))
-    database.write(lambda tx: tx.execute("UPDATE queue SET node = 'node_a', epoch = 1"))
+
+    def claim(tx: Transaction) -> Job | None:
+        here = leases.open_lease(tx, "node_a", daemon=True)
+        return queue.claim_one(tx, here, DEFAULT_TENANT, RECOVER_JOB, "call_1", now=now)
+
+    assert database.write(claim)
     assert not database.write(lambda tx: queue.expedite(tx, DEFAULT_TENANT, RECOVER_JOB, "call_1", now=now))

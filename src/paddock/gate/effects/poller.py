@@ -32,7 +32,7 @@ from paddock.gate.idempotency.states import FINAL_STATES, EffectState
 from paddock.gate.invocation import CallCancelled, Invocation
 from paddock.plugins.dialects.envelope import InProgress, OutputInvalid
 from paddock.queue import queue
-from paddock.queue.queue import Job
+from paddock.queue.job import Job
 from paddock.queue.schedule import RescheduleAt
 from paddock.rpc.errors import NO_EFFECT
 from paddock.runtime.calls import DeliveryStatus

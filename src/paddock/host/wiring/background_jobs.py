@@ -25,10 +25,11 @@ from paddock.gate.idempotency.retention import expire_results
 from paddock.gate.recovery import EffectRecovery, EndCall
 from paddock.ledger.write.append import TransactionLedger
 from paddock.queue import queue
+from paddock.queue.job import Job
+from paddock.queue.lifespan import open_worker
 from paddock.queue.node import Node
-from paddock.queue.queue import Job
 from paddock.queue.schedule import RescheduleAt, RetryPolicy
-from paddock.queue.worker import EventSinkFactory, JobType, Worker, open_worker
+from paddock.queue.worker import EventSinkFactory, JobType, Worker
 from paddock.runtime.calls import MAX_CALL_S
 from paddock.store.database import Database
 

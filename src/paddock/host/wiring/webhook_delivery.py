@@ -10,8 +10,9 @@ from paddock.config.settings import EventSettings
 from paddock.core.clock import Clock, Random
 from paddock.host.wiring.background_jobs import ledger_publisher
 from paddock.ledger.write.writer import LedgerWriter
+from paddock.queue.lifespan import open_worker
 from paddock.queue.node import Node
-from paddock.queue.worker import JobType, Worker, open_worker
+from paddock.queue.worker import JobType, Worker
 from paddock.secrets.vault import Vault
 from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.database import Database

@@ -286,7 +286,7 @@ async def test_a_command_that_was_taken_for_dead_follows_its_call_under_its_next
     monkeypatch.setattr(node, "HEARTBEAT_INTERVAL_S", 1.0)  # much longer than between two looks
 
     def all_taken_for_dead(tx: Transaction) -> None:
-        for here in leases.read_heartbeats(tx):
+        for here in leases.list_runs(tx):
             assert leases.end_lease(tx, here)
             queue.release_held_by(tx, here)
 

@@ -112,7 +112,7 @@ async def test_a_host_that_is_cut_off_ends_its_effects_and_begins_none_until_it_
         await asyncio.to_thread(eventually, lambda: (tmp_path / "actor" / "begun").exists(), "it is at work")
         at_it = Path("/proc", str(pids(host)["actor"]))
         with psycopg.connect(postgres_address) as other:
-            other.execute("SELECT * FROM node_leases FOR UPDATE")  # no beat comes through, nor back
+            other.execute("SELECT * FROM procrastinate_workers FOR UPDATE")  # no beat comes through, nor back
             with pytest.raises(Unavailable):
                 await acts
             await asyncio.to_thread(eventually, lambda: not at_it.exists(), "the process is ended")
