@@ -46,14 +46,12 @@ def end_approvals_of(unit: ApprovalTransaction, removed: Collection[str], by: Pr
                 revoked_by=by,
             )
         )
-    affected = [approval for approval in store.list_open(unit.tx, unit.tenant) if _concerns(approval, removed)]
-    for approval in affected:
-        end_request(unit, approval, ApprovalState.VOIDED, _END_REASON)
+    affected: list[Approval] = []
+    while batch := store.list_open_of(unit.tx, unit.tenant, removed, store.REQUESTS_PAGE_ROWS):
+        for approval in batch:
+            end_request(unit, approval, ApprovalState.VOIDED, _END_REASON)
+        affected += batch
     return affected
-
-
-def _concerns(approval: Approval, removed: Collection[str]) -> bool:
-    return not {approval.binding.requester, approval.for_person, *approval.binding.approvers}.isdisjoint(removed)
 
 
 def remove_person(change: AuditedTransaction, unit: ApprovalTransaction, name: str) -> Person:

@@ -4,18 +4,27 @@ A state change is one statement that names the previous state, so that of any nu
 succeeds, on either engine.
 """
 
+# ruff: noqa: S608 - only columns and placeholders of this module are put into SQL; every value is bound
+
 from __future__ import annotations
 
 import hashlib
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from paddock.approvals.access import require_open
-from paddock.approvals.approval_parties import MAX_SHOWN_PAYLOAD_BYTES, delete_parties, insert_parties
+from paddock.approvals.approval_parties import (
+    MAX_SHOWN_PAYLOAD_BYTES,
+    delete_parties,
+    end_views,
+    insert_answered,
+    insert_parties,
+    list_visible,
+)
 from paddock.approvals.model import (
     TRANSITIONS,
     Approval,
@@ -26,12 +35,12 @@ from paddock.approvals.model import (
     Binding,
 )
 from paddock.core.action import Action
+from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.event import EventSink
 from paddock.core.ids import Tenant, new_id
 from paddock.manifest.effects import risk_of_effects
-from paddock.queue import queue
 from paddock.store.database import Transaction
 
 _COLUMNS = (
@@ -43,17 +52,16 @@ _COLUMNS_WITHOUT_PAYLOAD = _COLUMNS.replace(" payload,", " '{}' AS payload,")
 _COLUMNS_WITH_SHORT_PAYLOAD = _COLUMNS.replace(
     " payload,", f" CASE WHEN payload_bytes <= {MAX_SHOWN_PAYLOAD_BYTES} THEN payload ELSE '{{}}' END AS payload,"
 )
-_OPEN = (ApprovalState.PENDING.value, ApprovalState.APPROVED.value)
 
-EXPIRE_JOB = "approval.expire"  # the type of the job that expires a request; see `consume.py`
 REQUESTS_PAGE_ROWS = 50  # requests with their payloads, which may be large
+_CALLS_PER_QUERY = 500
 
 
 def insert_request(tx: Transaction, approval: Approval, token: str) -> None:
     """Store a new request. Of the token only the hash is stored."""
     binding, payload = approval.binding, json.dumps(approval.payload)
     tx.execute(
-        f"INSERT INTO approvals ({_COLUMNS}, payload_bytes, risk)"  # noqa: S608  # column names are ours
+        f"INSERT INTO approvals ({_COLUMNS}, payload_bytes, risk)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             approval.id,
@@ -93,7 +101,7 @@ def find_request(tx: Transaction, tenant: str, approval_id: str) -> Approval:
         NotFound: this tenant has none of that id.
     """
     row = tx.one(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND id = ?",  # noqa: S608
+        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND id = ?",
         (tenant, approval_id),
     )
     if row is None:
@@ -111,74 +119,139 @@ def request_not_found(approval_id: str) -> NotFound:
 def list_requests(
     tx: Transaction,
     tenant: str,
-    states: tuple[ApprovalState, ...] = (),
     *,
+    open_only: bool = False,
+    to: Principal | None = None,
     before: str | None = None,
     limit: int,
     short_payloads: bool = False,
 ) -> list[Approval]:
-    """Return a page of a tenant's requests, newest first, optionally only those `before` an id.
+    """Return a page of a tenant's requests, newest first, optionally only those `before` an id, or visible `to` one.
 
     Payloads are empty, but for those that are short enough for a list where `short_payloads` are wanted.
 
     Raises:
         NotFound: this tenant has no request of the id `before`.
     """
-    where, values = "tenant = ?", [tenant]
-    if states:
-        where += f" AND state IN ({', '.join('?' * len(states))})"
-        values += [state.value for state in states]
-    if before is not None:
-        last = find_request(tx, tenant, before)
-        where += " AND (created_at, id) < (?, ?)"
-        values += [last.created_at, last.id]
+    last = None if before is None else find_request(tx, tenant, before)
+    place = None if last is None else (last.created_at, last.id)
     columns = _COLUMNS_WITH_SHORT_PAYLOAD if short_payloads else _COLUMNS_WITHOUT_PAYLOAD
+    if to is not None and OPERATOR not in to.roles:
+        ids = list_visible(tx, to, open_only=open_only, before=place, limit=limit)
+        if not ids:
+            return []
+        where, values = f"id IN ({', '.join('?' * len(ids))})", list[str](ids)
+        index = ""
+    else:
+        index = " INDEXED BY approvals_open" if open_only else " INDEXED BY approvals_by_age"
+        where, values = "tenant = ?", [tenant]
+        if open_only:
+            where += " AND ended_at IS NULL"
+        if place is not None:
+            where += " AND (created_at, id) < (?, ?)"
+            values += place
     rows = tx.all(
-        f"SELECT {columns} FROM approvals WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?",  # noqa: S608
+        f"SELECT {columns} FROM approvals{index} WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?",
         (*values, limit),
     )
-    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
+    answers = _load_all_answers(tx, [row["id"] for row in rows])
+    return [_request_from_row(row, answers.get(row["id"], ())) for row in rows]
 
 
-def list_open_after(tx: Transaction, after: str, plugin: str | None = None) -> list[Approval]:
-    """Return the next open requests of all tenants, by id; of one plugin, or of all."""
+def list_unused(tx: Transaction, after: str, now: str, plugin: str | None = None) -> list[Approval]:
+    """Return the next requests of all tenants, or of one plugin, that are approved and whose calls were not made."""
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608
-        " WHERE state IN (?, ?) AND id > ? AND (? = '' OR plugin = ?) ORDER BY id LIMIT ?",
-        (*_OPEN, after, plugin or "", plugin or "", REQUESTS_PAGE_ROWS),
+        f"SELECT {_COLUMNS} FROM approvals INDEXED BY approvals_unused"
+        " WHERE state = 'approved' AND id > ? AND expires_at > ? AND (? = '' OR plugin = ?) ORDER BY id LIMIT ?",
+        (after, now, plugin or "", plugin or "", REQUESTS_PAGE_ROWS),
     )
     return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
 
 
-def count_open(tx: Transaction, tenant: str, requester: str = "") -> tuple[int, int]:
-    """Count the open requests and the bytes of their payloads: of a tenant, or of one requester in it."""
+def count_open(tx: Transaction, tenant: str, requester: str, limit: int) -> tuple[int, int]:
+    """Count the open requests of one requester, at most so many, and the bytes of their payloads."""
     row = tx.one(
-        "SELECT COUNT(*) AS many, COALESCE(SUM(payload_bytes), 0) AS bytes FROM approvals"
-        " WHERE tenant = ? AND state IN (?, ?) AND (? = '' OR requester = ?)",
-        (tenant, *_OPEN, requester, requester),
+        "SELECT COUNT(*) AS many, COALESCE(SUM(payload_bytes), 0) AS bytes FROM (SELECT payload_bytes FROM approvals"
+        " INDEXED BY approvals_open_of_requester WHERE tenant = ? AND requester = ? AND ended_at IS NULL LIMIT ?)"
+        " AS own",
+        (tenant, requester, limit),
     )
     return (0, 0) if row is None else (int(row["many"]), int(row["bytes"]))
 
 
-def list_open(tx: Transaction, tenant: str) -> list[Approval]:
-    """Return every open request of a tenant, without answers."""
+def list_open_of(tx: Transaction, tenant: str, names: Collection[str], limit: int) -> list[Approval]:
+    """Return open requests that some principals made, or may answer, without answers and payloads."""
+    ids = [
+        row["approval"]
+        for row in tx.all(
+            "SELECT DISTINCT approval FROM approval_viewers"
+            f" WHERE tenant = ? AND who IN ({', '.join('?' * len(names))}) AND ended = 0 LIMIT ?",
+            (tenant, *sorted(names), limit),
+        )
+    ]
+    return _load_brief(tx, ids)
+
+
+def list_open_of_plugin(
+    tx: Transaction, tenant: str, plugin: str, callables: Collection[str], limit: int
+) -> list[Approval]:
+    """Return pending requests about some callables of a plugin, without answers and payloads."""
+    if not callables:
+        return []
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND state IN (?, ?) ORDER BY created_at, id",  # noqa: S608
-        (tenant, *_OPEN),
+        f"SELECT {_COLUMNS_WITHOUT_PAYLOAD} FROM approvals INDEXED BY approvals_open_of_plugin"
+        f" WHERE tenant = ? AND plugin = ? AND ended_at IS NULL AND state = 'pending'"
+        f" AND callable IN ({', '.join('?' * len(callables))}) LIMIT ?",
+        (tenant, plugin, *sorted(callables), limit),
     )
     return [_request_from_row(row, ()) for row in rows]
 
 
-def waiting_calls(tx: Transaction) -> dict[str, ApprovalState]:
-    """Return the calls of all tenants that have an open request, with its state."""
-    rows = tx.all("SELECT call, state FROM approvals WHERE state IN (?, ?)", _OPEN)
-    return {row["call"]: ApprovalState(row["state"]) for row in rows}
+def list_open_after(tx: Transaction, tenant: str, after: tuple[str, str]) -> list[Approval]:
+    """Return the next open requests of a tenant, oldest first, without payloads."""
+    rows = tx.all(
+        f"SELECT {_COLUMNS_WITHOUT_PAYLOAD} FROM approvals INDEXED BY approvals_open"
+        " WHERE tenant = ? AND ended_at IS NULL AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?",
+        (tenant, *after, REQUESTS_PAGE_ROWS),
+    )
+    answers = _load_all_answers(tx, [row["id"] for row in rows])
+    return [_request_from_row(row, answers.get(row["id"], ())) for row in rows]
+
+
+def open_states(tx: Transaction, calls: Sequence[str]) -> dict[str, ApprovalState]:
+    """Return which of some calls have an open request, with its state."""
+    states: dict[str, ApprovalState] = {}
+    for start in range(0, len(calls), _CALLS_PER_QUERY):
+        batch = calls[start : start + _CALLS_PER_QUERY]
+        rows = tx.all(
+            "SELECT call, state FROM approvals INDEXED BY approvals_by_call"
+            f" WHERE call IN ({', '.join('?' * len(batch))}) AND ended_at IS NULL",
+            batch,
+        )
+        states |= {row["call"]: ApprovalState(row["state"]) for row in rows}
+    return states
+
+
+def count_requests(tx: Transaction, tenant: str, call: str) -> int:
+    """Count the requests about a call: each edit made one more."""
+    row = tx.one("SELECT COUNT(*) AS many FROM approvals WHERE tenant = ? AND call = ?", (tenant, call))
+    return 0 if row is None else int(row["many"])
+
+
+def count_waiting(tx: Transaction, limit: int) -> int:
+    """Count the open requests of all tenants, at most so many."""
+    row = tx.one(
+        "SELECT COUNT(*) AS many FROM (SELECT 1 FROM approvals INDEXED BY approvals_open"
+        " WHERE ended_at IS NULL LIMIT ?) AS waiting",
+        (limit,),
+    )
+    return 0 if row is None else int(row["many"])
 
 
 def latest_for_call(tx: Transaction, tenant: str, call: str) -> Approval | None:
     """Return the latest request about a call, if there is one; an edit creates another."""
     row = tx.one(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND call = ? ORDER BY created_at DESC, id DESC LIMIT 1",  # noqa: S608
+        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND call = ? ORDER BY created_at DESC, id DESC LIMIT 1",
         (tenant, call),
     )
     return None if row is None else _request_from_row(row, _load_answers(tx, row["id"]))
@@ -187,8 +260,8 @@ def latest_for_call(tx: Transaction, tenant: str, call: str) -> Approval | None:
 def open_for_call(tx: Transaction, tenant: str, call: str) -> list[Approval]:
     """Return the open requests about a call, without answers."""
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND call = ? AND state IN (?, ?)",  # noqa: S608
-        (tenant, call, *_OPEN),
+        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND call = ? AND ended_at IS NULL",
+        (tenant, call),
     )
     return [_request_from_row(row, ()) for row in rows]
 
@@ -196,9 +269,10 @@ def open_for_call(tx: Transaction, tenant: str, call: str) -> list[Approval]:
 def list_pending_of(tx: Transaction, tenant: str, requester: str, plugin: str) -> list[Approval]:
     """Return the pending requests of one requester for one plugin, oldest first."""
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608
-        " WHERE tenant = ? AND state = ? AND requester = ? AND plugin = ? ORDER BY created_at, id",
-        (tenant, ApprovalState.PENDING.value, requester, plugin),
+        f"SELECT {_COLUMNS} FROM approvals INDEXED BY approvals_open_of_requester"
+        " WHERE tenant = ? AND requester = ? AND ended_at IS NULL AND state = 'pending' AND plugin = ?"
+        " ORDER BY created_at, id",
+        (tenant, requester, plugin),
     )
     return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
 
@@ -206,7 +280,7 @@ def list_pending_of(tx: Transaction, tenant: str, requester: str, plugin: str) -
 def list_answered_by(tx: Transaction, tenant: str, standing_id: str) -> list[Approval]:
     """Return the requests that waited when a standing approval was given, and that it answered; oldest first."""
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ?"  # noqa: S608
+        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ?"
         " AND id IN (SELECT approval FROM approval_answers WHERE standing = ?) ORDER BY created_at, id",
         (tenant, standing_id),
     )
@@ -222,7 +296,7 @@ def find_replacement(tx: Transaction, approval: Approval) -> str | None:
     return None if row is None else row["id"]
 
 
-def insert_answer(tx: Transaction, approval_id: str, answer: ApprovalAnswer) -> None:
+def insert_answer(tx: Transaction, approval: Approval, answer: ApprovalAnswer) -> None:
     """Store one person's answer.
 
     Raises:
@@ -232,7 +306,7 @@ def insert_answer(tx: Transaction, approval_id: str, answer: ApprovalAnswer) -> 
         "INSERT INTO approval_answers (approval, who, approved, at, comment, operator, scope, reach, standing)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (approval, who) DO NOTHING",
         (
-            approval_id,
+            approval.id,
             answer.by,
             answer.approved,
             answer.at,
@@ -244,7 +318,8 @@ def insert_answer(tx: Transaction, approval_id: str, answer: ApprovalAnswer) -> 
         ),
     )
     if not inserted:
-        raise Conflict(f"{answer.by} has answered {approval_id} already", code="approval.answered_before")
+        raise Conflict(f"{answer.by} has answered {approval.id} already", code="approval.answered_before")
+    insert_answered(tx, approval, answer.by)
 
 
 def set_state(tx: Transaction, approval: Approval, state: ApprovalState, *, at: str, why: str = "") -> None:
@@ -264,9 +339,9 @@ def set_state(tx: Transaction, approval: Approval, state: ApprovalState, *, at: 
     if not updated:
         require_open(find_request(tx, approval.binding.subject.tenant, approval.id))
         raise Conflict(f"{approval.id} has changed meanwhile", code="approval.changed", hint="reload it and try again")
+    delete_parties(tx, [approval.id])  # nobody answers it any more
     if ended_at is not None:
-        delete_parties(tx, approval.id)
-        queue.remove(tx, approval.binding.subject.tenant, EXPIRE_JOB, approval.id)
+        end_views(tx, [approval])
 
 
 def token_matches(tx: Transaction, tenant: str, approval_id: str, token: str) -> bool:
@@ -284,14 +359,52 @@ def spend_token(tx: Transaction, tenant: str, approval_id: str, token: str) -> b
     return bool(spent)
 
 
-def list_overdue(tx: Transaction, now: str) -> list[Approval]:
-    """Return the first open requests that are overdue."""
-    rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals WHERE state IN (?, ?) AND expires_at <= ?"  # noqa: S608
-        " ORDER BY expires_at, id LIMIT ?",
-        (*_OPEN, now, REQUESTS_PAGE_ROWS),
+def nearest_deadlines(tx: Transaction) -> dict[str, str]:
+    """Return the nearest deadline of each tenant that has open requests; takes a step for each tenant."""
+    rows = tx.tuples(
+        "WITH RECURSIVE waiting (tenant) AS ("
+        "SELECT MIN(tenant) FROM approvals WHERE ended_at IS NULL UNION ALL"
+        " SELECT (SELECT MIN(tenant) FROM approvals WHERE ended_at IS NULL AND tenant > waiting.tenant)"
+        " FROM waiting WHERE waiting.tenant IS NOT NULL)"
+        " SELECT tenant, (SELECT MIN(expires_at) FROM approvals WHERE tenant = waiting.tenant AND ended_at IS NULL)"
+        " FROM waiting WHERE tenant IS NOT NULL"
     )
-    return [_request_from_row(row, ()) for row in rows]
+    return dict(rows)
+
+
+def nearest_deadline(tx: Transaction, tenant: str) -> str | None:
+    """Return the nearest deadline of a tenant's open requests."""
+    row = tx.one(
+        "SELECT MIN(expires_at) AS nearest FROM approvals WHERE tenant = ? AND ended_at IS NULL",
+        (tenant,),
+    )
+    return None if row is None else row["nearest"]
+
+
+def expire_overdue(tx: Transaction, tenant: str, now: str, why: str, limit: int) -> list[Approval]:
+    """End the first open requests of a tenant that are overdue, in a few statements for all of them.
+
+    Returns them as they are now, without answers and payloads.
+
+    Another host that does the same at the same time ends others, or none.
+    """
+    due = tx.tuples(
+        "SELECT id FROM approvals INDEXED BY approvals_due"
+        " WHERE tenant = ? AND ended_at IS NULL AND expires_at <= ? ORDER BY expires_at, id LIMIT ?",
+        (tenant, now, limit),
+    )
+    if not due:
+        return []
+    ids = [row[0] for row in due]
+    ended = tx.tuples(
+        "UPDATE approvals SET state = 'expired', ended_at = ?, ended_why = ?"
+        f" WHERE id IN ({', '.join('?' * len(ids))}) AND ended_at IS NULL RETURNING id",
+        (now, why, *ids),
+    )
+    expired = _load_brief(tx, [row[0] for row in ended])
+    delete_parties(tx, [approval.id for approval in expired])
+    end_views(tx, expired)
+    return expired
 
 
 def hash_token(token: str) -> str:
@@ -305,6 +418,33 @@ def _load_answers(tx: Transaction, approval_id: str) -> tuple[ApprovalAnswer, ..
         (approval_id,),
     )
     return tuple(ApprovalAnswer(row.pop("who"), bool(row.pop("approved")), **row) for row in rows)
+
+
+def _load_all_answers(tx: Transaction, ids: Sequence[str]) -> dict[str, tuple[ApprovalAnswer, ...]]:
+    if not ids:
+        return {}
+    rows = tx.all(
+        "SELECT approval, who, approved, at, comment, operator, scope, reach, standing FROM approval_answers"
+        f" WHERE approval IN ({', '.join('?' * len(ids))}) ORDER BY at, who",
+        ids,
+    )
+    answers: dict[str, tuple[ApprovalAnswer, ...]] = {}
+    for row in rows:
+        approval_id = row.pop("approval")
+        answer = ApprovalAnswer(row.pop("who"), bool(row.pop("approved")), **row)
+        answers[approval_id] = (*answers.get(approval_id, ()), answer)
+    return answers
+
+
+def _load_brief(tx: Transaction, ids: Sequence[str]) -> list[Approval]:
+    """Return requests without answers and payloads."""
+    if not ids:
+        return []
+    rows = tx.all(
+        f"SELECT {_COLUMNS_WITHOUT_PAYLOAD} FROM approvals WHERE id IN ({', '.join('?' * len(ids))})",
+        ids,
+    )
+    return [_request_from_row(row, ()) for row in rows]
 
 
 def _request_from_row(row: dict[str, Any], answers: tuple[ApprovalAnswer, ...]) -> Approval:
