@@ -64,3 +64,6 @@ INSERT INTO approval_viewers (tenant, who, ended, created_at, approval)
 {if_sqlite} UNION SELECT approvals.id, one.value FROM approvals, json_each(binding, '$.approvers') AS one WHERE kind IN ('action', 'gate')
 {if_postgresql} UNION SELECT approvals.id, one.value FROM approvals, json_array_elements_text(binding::json -> 'approvers') AS one (value) WHERE kind IN ('action', 'gate')
     ) AS viewers ON viewers.approval = id WHERE who <> '';
+
+-- Each call with an effect that waits has a row there too: those in doubt, which every inbox counts, are found without.
+CREATE INDEX effects_in_doubt ON effects (tenant, claimed_at, call) WHERE state = 'in_doubt';
