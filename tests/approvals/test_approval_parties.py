@@ -177,6 +177,9 @@ async def test_what_a_page_or_a_count_reads_does_not_grow_with_the_requests_that
             f"page of {by.id}": partial(approval_parties.list_answerable, by=by, now=now, **more),
             f"with others of {by.id}": partial(approval_parties.list_with_others, by=by, now=now, **more),
             f"count of {by.id}": partial(approval_parties.count_answerable, by=by, now=now, kinds=KINDS, limit=500),
+            f"count with others of {by.id}": partial(
+                approval_parties.count_with_others, by=by, now=now, kinds=KINDS, limit=500
+            ),
             f"list of {by.id}": partial(store.list_requests, tenant="default", open_only=True, to=by, limit=50),
             f"history of {by.id}": partial(store.list_requests, tenant="default", to=by, limit=50),
         }

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fixtures.commands import PATIENCE, Paddock
-from fixtures.daemons import daemon, eventually
+from fixtures.daemons import daemon, doomed, eventually
 from fixtures.ledger_rows import all_rows
 from fixtures.packages import native, write_file
 from paddock.core.clock import SystemClock, SystemRandom
@@ -206,3 +206,46 @@ def test_a_yes_is_void_where_the_ledger_is_broken_by_then_and_its_call_is_never_
         assert (ended["status"], ended["error"]["code"]) == ("failed", "approval.voided")
     assert paddock.quickly("ledger", "verify", "--json").json["verdict"] == "sound"
     assert not sent.exists(), "nor is it made once the ledger is whole again"
+
+
+@pytest.mark.slow
+def test_calls_that_wait_when_a_daemon_is_killed_are_made_once_by_the_next_when_they_are_approved(
+    paddock: Paddock, sent: Path
+) -> None:
+    def jobs() -> list[dict[str, Any]]:
+        with open_direct(paddock.home / "data" / "paddock.db") as database:
+            return database.read(lambda tx: tx.all("SELECT kind FROM queue WHERE kind <> ?", (EFFECT_RETENTION_JOB,)))
+
+    with doomed(paddock) as running:
+        running.told(event="ready")
+        waits = [
+            running.ask("POST", "/plugins/mail/call/send?detach=1" if number % 2 else "/calls", body).body["call_id"]
+            for number in range(6)
+            for body in ({"to": str(number)} if number % 2 else {"name": "mail.send", "params": {"to": str(number)}},)
+        ]
+
+        def requests() -> list[dict[str, Any]]:
+            return running.ask("GET", "/approvals").body["approvals"]
+
+        eventually(lambda: len(requests()) == len(waits), "all wait")
+        approvals = {one["call_id"]: one["id"] for one in requests()}
+        running.process.kill()
+    assert jobs() == []
+
+    with doomed(paddock) as running:
+        running.told(event="ready")
+        assert {running.ask("GET", f"/calls/{call}").body["status"] for call in waits} == {"pending_approval"}
+        running.ask("POST", f"/approvals/{approvals[waits[0]]}/approve", {})
+        running.ask("POST", f"/approvals/{approvals[waits[1]]}/deny", {})
+        eventually(sent.exists, "the call is made")
+        eventually(lambda: running.ask("GET", f"/calls/{waits[0]}").body["status"] == "succeeded", "it has ended")
+        running.process.kill()
+
+    with daemon(paddock) as running:
+        for call in waits[2:]:
+            running.ask("POST", f"/approvals/{approvals[call]}/approve", {})
+        eventually(lambda: len(sent.read_text().splitlines()) == 5, "the others are made")
+        assert running.ask("GET", f"/calls/{waits[1]}").body["error"]["code"] == "approval.denied"
+    assert sorted(sent.read_text().split()) == ["0", "2", "3", "4", "5"]
+    assert jobs() == []
+    assert paddock.quickly("ledger", "verify", "--json").json["verdict"] == "sound"

@@ -26,10 +26,9 @@ MAX_SHOWN_PAYLOAD_BYTES: Final = 2_000  # parameters up to this size are part of
 _RANGES_PER_QUERY: Final = 100  # of the index; a person in many groups has more, and SQLite joins 500 at most
 _ORDER: Final = "risk, expires_at, created_at, approval"
 _BY_URGENCY: Final = " INDEXED BY approval_parties_by_urgency"
-# Counted, not asked for with EXISTS: PostgreSQL would read all rows of a person at once, to look them up by hash.
 _MINE: Final = (
-    "(SELECT COUNT(*) FROM approval_parties AS mine"
-    " WHERE mine.approval = parties.approval AND mine.who = ? AND mine.part IN ('barred', 'answered'))"
+    "FROM approval_parties AS mine"
+    " WHERE mine.approval = parties.approval AND mine.who = ? AND mine.part IN ('barred', 'answered')"
 )
 
 
@@ -291,11 +290,12 @@ def _own_ranges(by: Principal, kinds: tuple[str, ...]) -> list[_Range]:
 
 def _not_mine(by: Principal) -> tuple[str, list[str]]:
     """Return the condition that an answer of this principal counts, for a request that asks them."""
-    return f"{_MINE} = 0", [by.id]
+    return f"NOT EXISTS (SELECT 1 {_MINE})", [by.id]
 
 
 def _not_answerable(by: Principal) -> tuple[str, list[str]]:
     """Return the condition that this principal may not answer a request."""
+    # Counted, where the other condition says EXISTS: PostgreSQL would read all rows of a person into a hash table.
     asked, names = "", list[str]()
     if by.kind in PERSON_KINDS:
         names = _identities(by) if by.interactive else [by.id]
@@ -304,7 +304,7 @@ def _not_answerable(by: Principal) -> tuple[str, list[str]]:
             " OR (SELECT COUNT(*) FROM approval_parties AS asked WHERE asked.approval = parties.approval"
             f" AND asked.who IN ({_marks(names)}) AND asked.part = 'approver'{personal}) = 0"
         )
-        return f"({_MINE} > 0{asked})", [by.id, *names]
+        return f"((SELECT COUNT(*) {_MINE}) > 0{asked})", [by.id, *names]
     return "1 = 1", []
 
 
