@@ -50,9 +50,10 @@ def dump_context(context: CallContext) -> dict[str, Any]:
 
 
 def dump_waiting_context(context: CallContext) -> dict[str, Any]:
-    """Convert the context of a call that waits for a person to JSON data, with the rights that its caller has now.
+    """Convert the context of a call that waits for a person to JSON data: it is decided later as it was made.
 
-    Which roles and scopes a credential stands for is known only while it is presented.
+    So the rights of its caller are in it, too: which roles and scopes a credential stands for is known only while it is
+    presented.
     """
     caller = context.principal
     rights = {
@@ -64,7 +65,7 @@ def dump_waiting_context(context: CallContext) -> dict[str, Any]:
         "owner": caller.owner,
     }
     trace = {} if context.trace is None else {"trace": context.trace}
-    return {**dump_context(context), **trace, "rights": rights}
+    return {**dump_context(context), **trace, "background": context.background, "rights": rights}
 
 
 def load_presented(stored: Mapping[str, Any], current: Principal) -> Principal:
@@ -92,9 +93,12 @@ def load_presented(stored: Mapping[str, Any], current: Principal) -> Principal:
 
 
 def load_context(stored: Mapping[str, Any], principal: Principal) -> CallContext:
-    """Build the context of a stored call for the current principal. No caller waits for such a call."""
+    """Build the context of a stored call for the current principal.
+
+    No caller waits for such a call, unless it says otherwise of itself: see `dump_waiting_context`.
+    """
     fields = {name: _LOADED_FIELDS[name](value) for name, value in stored.items() if name in _LOADED_FIELDS}
-    return CallContext(principal, background=True, **fields)
+    return CallContext(principal, background=bool(stored.get("background", True)), **fields)
 
 
 async def restore_context(
