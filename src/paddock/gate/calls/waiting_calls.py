@@ -68,6 +68,8 @@ class WaitingCalls:
         latest, count = await self._approvals.requests_of_call(tenant, call_id)
         if latest is None or latest.state is ApprovalState.CONSUMED or not (ended or latest.state in OPEN_STATES):
             return None
+        if not latest.context:
+            return None  # who made it was erased
         try:
             return await self._restore(latest, count)
         except PaddockError:

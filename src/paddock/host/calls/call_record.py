@@ -207,7 +207,7 @@ class CallRecords:
         return record
 
     async def _visible_handle(self, call_id: str, by: Principal) -> CallHandle | None:
-        handle = await self._waiting.get(call_id, by.tenant, ended=False)
+        handle = await self._waiting.get(call_id, by.tenant)
         if handle is None:
             return None
         made_by = handle.context.principal
