@@ -6,6 +6,7 @@ import asyncio
 import gc
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.gate.test_expiring import JOBS, rows
@@ -67,7 +68,7 @@ async def test_calls_whose_callers_have_gone_are_rows_and_nothing_else(office: O
         assert rows(office, JOBS) == []
 
         for call in made[:2]:
-            shown = await host.calls.records.show(call, ANN)
+            shown: Any = await host.calls.records.show(call, ANN)
             assert (shown["status"], shown["inputs"]) == ("pending_approval", {"to": "bob"})
             await host.approvals.approve(shown["approval"]["approval"], ANN)
             assert (await outcome(host, call))["result"] == {"done": "bob"}
