@@ -53,7 +53,7 @@ def main() -> None:
             given,
             f"Each in a process of its own, {starts} starts in turn, the fastest is told and the last does the "
             f"rest, {rounds} times each. An answer is timed from the approval until the call has ended, with the call "
-            "followed, or with nobody following it. Memory is private to the process. A page has 50 rows, and the inbox "
+            "followed, or with nobody following it. Memory is private to the process. A page has 50 rows; the inbox "
             "counts as well. Embedded store, synced.",
             ["what", "0 open", f"{many:,} open"],
         )

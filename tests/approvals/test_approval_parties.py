@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.approvals.conftest import ANN, BOB, CLEO, SEND, Office, person
 from tests.approvals.test_many_waiting import with_room
 
-from paddock.approvals import approval_parties, store
+from paddock.approvals import approval_parties, open_requests, store
 from paddock.approvals.access import Answerer, can_see, may_answer
 from paddock.approvals.approval_parties import WaitingApproval
 from paddock.approvals.model import Approval, ApprovalRequestKind
@@ -188,9 +188,9 @@ async def test_what_a_page_or_a_count_reads_does_not_grow_with_the_requests_that
         "calls": partial(
             approval_parties.list_waiting_calls, tenant="default", now=now, requesters=None, plugin="", limit=50
         ),
-        "limit": partial(store.count_open, tenant="default", requester="user:dan", limit=100),
-        "deadlines": store.nearest_deadlines,
-        "unused": partial(store.list_unused, after="", now=now),
+        "limit": partial(open_requests.count_open, tenant="default", requester="user:dan", limit=100),
+        "deadlines": open_requests.nearest_deadlines,
+        "unused": partial(open_requests.list_unused, after="", now=now),
     }
     few = 2_000
     await copied(many, one, 1, few)

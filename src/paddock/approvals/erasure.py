@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from paddock.approvals import store
-from paddock.approvals.approval_parties import delete_views
+from paddock.approvals import open_requests
 from paddock.approvals.consume import end_request
 from paddock.approvals.model import OPEN_STATES, ApprovalState
+from paddock.approvals.party_rows import delete_views
 from paddock.approvals.store import ApprovalTransaction
 from paddock.ledger.erase import erase, mentions_principal, principal_aliases
 from paddock.principals.consents import delete_revoked_consents
@@ -38,7 +38,7 @@ def clear_person(unit: ApprovalTransaction, names: Collection[str]) -> int:
 
 def _void_open_requests(unit: ApprovalTransaction, names: Collection[str]) -> None:
     after = ("", "")
-    while batch := store.list_open_after(unit.tx, unit.tenant, after):
+    while batch := open_requests.list_open_after(unit.tx, unit.tenant, after):
         for approval in batch:
             people = {*approval.requesters, *(answer.by for answer in approval.answers)}
             if not people.isdisjoint(names):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from paddock.approvals import standing_approval, store
+from paddock.approvals import open_requests, standing_approval, store
 from paddock.approvals.consume import end_request
 from paddock.approvals.model import Approval, ApprovalState
 from paddock.approvals.store import ApprovalTransaction
@@ -33,7 +33,7 @@ def end_some_approvals_of(unit: ApprovalTransaction, removed: Collection[str]) -
     Very many may wait for a group, and other calls are written between two of such transactions. The one that removes
     the group or the person ends those that are left.
     """
-    batch = store.list_open_of(unit.tx, unit.tenant, removed, ENDED_PER_UNIT)
+    batch = open_requests.list_open_of(unit.tx, unit.tenant, removed, ENDED_PER_UNIT)
     for approval in batch:
         end_request(unit, approval, ApprovalState.VOIDED, _END_REASON)
     return len(batch) == ENDED_PER_UNIT
@@ -77,7 +77,7 @@ def end_approvals_of(unit: ApprovalTransaction, removed: Collection[str], by: Pr
             )
         )
     affected: list[Approval] = []
-    while batch := store.list_open_of(unit.tx, unit.tenant, removed, store.REQUESTS_PAGE_ROWS):
+    while batch := open_requests.list_open_of(unit.tx, unit.tenant, removed, store.REQUESTS_PAGE_ROWS):
         for approval in batch:
             end_request(unit, approval, ApprovalState.VOIDED, _END_REASON)
         affected += batch

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from paddock.approvals import store
+from paddock.approvals import open_requests, store
 from paddock.approvals.model import REQUEST_TTL, Approval, ApprovalRequestKind, ApprovalState, ApprovedAction, Binding
 from paddock.approvals.store import ApprovalTransaction
 from paddock.core.action import Action
@@ -136,7 +136,7 @@ def check_pending_limits(
         Busy: too much is pending already.
     """
     size = len(json.dumps(payload))
-    count, stored_bytes = store.count_open(tx, tenant, requester, limits.per_principal)
+    count, stored_bytes = open_requests.count_open(tx, tenant, requester, limits.per_principal)
     if count >= limits.per_principal:
         message = f"{requester} has {count:,} calls waiting for a person, and that is the limit"
         raise _limit_error(message, limits.per_principal)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from paddock.approvals import answer, consume, standing_approval, store
+from paddock.approvals import answer, consume, open_requests, standing_approval, store
 from paddock.approvals.access import Answerer
 from paddock.approvals.answer import RememberChoice
 from paddock.approvals.deadlines import NearestDeadlines
@@ -156,18 +156,20 @@ class Approvals:
     async def iter_unused(self, plugin: str | None = None) -> AsyncGenerator[Approval, None]:
         """Yield the requests of all tenants, or of one plugin, that are approved and whose calls were not made."""
         after, now = "", self._clock.now().isoformat()
-        while batch := await self._database.read(partial(store.list_unused, after=after, now=now, plugin=plugin)):
+        while batch := await self._database.read(
+            partial(open_requests.list_unused, after=after, now=now, plugin=plugin)
+        ):
             for approval in batch:
                 yield approval
             after = batch[-1].id
 
     async def open_states(self, calls: Sequence[str]) -> dict[str, ApprovalState]:
         """Return which of some calls wait for approval, or are approved and were not made yet."""
-        return await self._database.read(lambda tx: store.open_states(tx, calls))
+        return await self._database.read(lambda tx: open_requests.open_states(tx, calls))
 
     async def count_waiting(self, limit: int) -> int:
         """Count the open requests of all tenants, at most so many."""
-        return await self._database.read(lambda tx: store.count_waiting(tx, limit))
+        return await self._database.read(lambda tx: open_requests.count_waiting(tx, limit))
 
     async def requests_of_call(self, tenant: str, call: str) -> tuple[Approval | None, int]:
         """Return the latest request about a call, if there is one, and how many there were."""
@@ -315,7 +317,7 @@ class Approvals:
         """Void the requests that wait for an answer about some callables of a plugin, in batches, and yield them."""
 
         def void_batch(unit: ApprovalTransaction) -> list[Approval]:
-            pending = store.list_open_of_plugin(unit.tx, tenant, plugin, callables, ENDED_PER_UNIT)
+            pending = open_requests.list_open_of_plugin(unit.tx, tenant, plugin, callables, ENDED_PER_UNIT)
             for approval in pending:
                 consume.end_request(unit, approval, ApprovalState.VOIDED, reason)
             return [
@@ -329,17 +331,17 @@ class Approvals:
 
     async def refresh_deadlines(self) -> None:
         """Ask the store for the nearest deadline of each tenant."""
-        self._deadlines.replace(await self._database.read(store.nearest_deadlines))
+        self._deadlines.replace(await self._database.read(open_requests.nearest_deadlines))
 
     async def expire(self, tenant: str) -> list[Approval]:
         """Expire some overdue requests of a tenant, and return them; notes its next deadline, which may be over too."""
 
         def expire_batch(unit: ApprovalTransaction) -> tuple[list[Approval], str | None]:
             why = "it was not answered in time"
-            expired = store.expire_overdue(unit.tx, tenant, unit.now, why, ENDED_PER_UNIT)
+            expired = open_requests.expire_overdue(unit.tx, tenant, unit.now, why, ENDED_PER_UNIT)
             for approval in expired:
                 consume.publish_end(unit, approval, ApprovalState.EXPIRED, why)
-            return expired, store.nearest_deadline(unit.tx, tenant)
+            return expired, open_requests.nearest_deadline(unit.tx, tenant)
 
         expired, nearest = await self._write(tenant, expire_batch)
         self._deadlines.put(tenant, nearest)

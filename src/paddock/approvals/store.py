@@ -11,20 +11,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from paddock.approvals.access import require_open
-from paddock.approvals.approval_parties import (
-    MAX_SHOWN_PAYLOAD_BYTES,
-    delete_parties,
-    end_views,
-    insert_answered,
-    insert_parties,
-    list_visible,
-)
+from paddock.approvals.approval_parties import MAX_SHOWN_PAYLOAD_BYTES, list_visible
 from paddock.approvals.model import (
     TRANSITIONS,
     Approval,
@@ -34,6 +27,7 @@ from paddock.approvals.model import (
     ApprovedAction,
     Binding,
 )
+from paddock.approvals.party_rows import delete_parties, end_views, insert_answered, insert_parties
 from paddock.core.action import Action
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import Clock, Random
@@ -43,25 +37,24 @@ from paddock.core.ids import Tenant, new_id
 from paddock.manifest.effects import risk_of_effects
 from paddock.store.database import Transaction
 
-_COLUMNS = (
+COLUMNS = (
     "id, tenant, kind, state, call, plugin, callable, requester, for_person, binding, binding_hash, token_hash,"
     " payload, context, reason, policy_version, remember, created_at, expires_at, ended_at, ended_why, replaces,"
     " public_reason"
 )
-_COLUMNS_WITHOUT_PAYLOAD = _COLUMNS.replace(" payload,", " '{}' AS payload,")
-_COLUMNS_WITH_SHORT_PAYLOAD = _COLUMNS.replace(
+COLUMNS_WITHOUT_PAYLOAD = COLUMNS.replace(" payload,", " '{}' AS payload,")
+_COLUMNS_WITH_SHORT_PAYLOAD = COLUMNS.replace(
     " payload,", f" CASE WHEN payload_bytes <= {MAX_SHOWN_PAYLOAD_BYTES} THEN payload ELSE '{{}}' END AS payload,"
 )
 
 REQUESTS_PAGE_ROWS = 50  # requests with their payloads, which may be large
-_CALLS_PER_QUERY = 500
 
 
 def insert_request(tx: Transaction, approval: Approval, token: str) -> None:
     """Store a new request. Of the token only the hash is stored."""
     binding, payload = approval.binding, json.dumps(approval.payload)
     tx.execute(
-        f"INSERT INTO approvals ({_COLUMNS}, payload_bytes, risk)"
+        f"INSERT INTO approvals ({COLUMNS}, payload_bytes, risk)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             approval.id,
@@ -101,12 +94,12 @@ def find_request(tx: Transaction, tenant: str, approval_id: str) -> Approval:
         NotFound: this tenant has none of that id.
     """
     row = tx.one(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND id = ?",
+        f"SELECT {COLUMNS} FROM approvals WHERE tenant = ? AND id = ?",
         (tenant, approval_id),
     )
     if row is None:
         raise request_not_found(approval_id)
-    return _request_from_row(row, _load_answers(tx, approval_id))
+    return request_from_row(row, load_answers(tx, approval_id))
 
 
 def request_not_found(approval_id: str) -> NotFound:
@@ -135,7 +128,7 @@ def list_requests(
     """
     last = None if before is None else find_request(tx, tenant, before)
     place = None if last is None else (last.created_at, last.id)
-    columns = _COLUMNS_WITH_SHORT_PAYLOAD if short_payloads else _COLUMNS_WITHOUT_PAYLOAD
+    columns = _COLUMNS_WITH_SHORT_PAYLOAD if short_payloads else COLUMNS_WITHOUT_PAYLOAD
     if to is not None and OPERATOR not in to.roles:
         ids = list_visible(tx, to, open_only=open_only, before=place, limit=limit)
         if not ids:
@@ -154,82 +147,8 @@ def list_requests(
         f"SELECT {columns} FROM approvals{index} WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?",
         (*values, limit),
     )
-    answers = _load_all_answers(tx, [row["id"] for row in rows])
-    return [_request_from_row(row, answers.get(row["id"], ())) for row in rows]
-
-
-def list_unused(tx: Transaction, after: str, now: str, plugin: str | None = None) -> list[Approval]:
-    """Return the next requests of all tenants, or of one plugin, that are approved and whose calls were not made."""
-    rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals INDEXED BY approvals_unused"
-        " WHERE state = 'approved' AND id > ? AND expires_at > ? AND (? = '' OR plugin = ?) ORDER BY id LIMIT ?",
-        (after, now, plugin or "", plugin or "", REQUESTS_PAGE_ROWS),
-    )
-    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
-
-
-def count_open(tx: Transaction, tenant: str, requester: str, limit: int) -> tuple[int, int]:
-    """Count the open requests of one requester, at most so many, and the bytes of their payloads."""
-    row = tx.one(
-        "SELECT COUNT(*) AS many, COALESCE(SUM(payload_bytes), 0) AS bytes FROM (SELECT payload_bytes FROM approvals"
-        " INDEXED BY approvals_open_of_requester WHERE tenant = ? AND requester = ? AND ended_at IS NULL LIMIT ?)"
-        " AS own",
-        (tenant, requester, limit),
-    )
-    return (0, 0) if row is None else (int(row["many"]), int(row["bytes"]))
-
-
-def list_open_of(tx: Transaction, tenant: str, names: Collection[str], limit: int) -> list[Approval]:
-    """Return open requests that some principals made, or may answer, without answers and payloads."""
-    ids = [
-        row["approval"]
-        for row in tx.all(
-            "SELECT DISTINCT approval FROM approval_viewers"
-            f" WHERE tenant = ? AND who IN ({', '.join('?' * len(names))}) AND ended = 0 LIMIT ?",
-            (tenant, *sorted(names), limit),
-        )
-    ]
-    return _load_brief(tx, ids)
-
-
-def list_open_of_plugin(
-    tx: Transaction, tenant: str, plugin: str, callables: Collection[str], limit: int
-) -> list[Approval]:
-    """Return pending requests about some callables of a plugin, without answers and payloads."""
-    if not callables:
-        return []
-    rows = tx.all(
-        f"SELECT {_COLUMNS_WITHOUT_PAYLOAD} FROM approvals INDEXED BY approvals_open_of_plugin"
-        f" WHERE tenant = ? AND plugin = ? AND ended_at IS NULL AND state = 'pending'"
-        f" AND callable IN ({', '.join('?' * len(callables))}) LIMIT ?",
-        (tenant, plugin, *sorted(callables), limit),
-    )
-    return [_request_from_row(row, ()) for row in rows]
-
-
-def list_open_after(tx: Transaction, tenant: str, after: tuple[str, str]) -> list[Approval]:
-    """Return the next open requests of a tenant, oldest first, without payloads."""
-    rows = tx.all(
-        f"SELECT {_COLUMNS_WITHOUT_PAYLOAD} FROM approvals INDEXED BY approvals_open"
-        " WHERE tenant = ? AND ended_at IS NULL AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?",
-        (tenant, *after, REQUESTS_PAGE_ROWS),
-    )
-    answers = _load_all_answers(tx, [row["id"] for row in rows])
-    return [_request_from_row(row, answers.get(row["id"], ())) for row in rows]
-
-
-def open_states(tx: Transaction, calls: Sequence[str]) -> dict[str, ApprovalState]:
-    """Return which of some calls have an open request, with its state."""
-    states: dict[str, ApprovalState] = {}
-    for start in range(0, len(calls), _CALLS_PER_QUERY):
-        batch = calls[start : start + _CALLS_PER_QUERY]
-        rows = tx.all(
-            "SELECT call, state FROM approvals INDEXED BY approvals_by_call"
-            f" WHERE call IN ({', '.join('?' * len(batch))}) AND ended_at IS NULL",
-            batch,
-        )
-        states |= {row["call"]: ApprovalState(row["state"]) for row in rows}
-    return states
+    answers = load_answers_of(tx, [row["id"] for row in rows])
+    return [request_from_row(row, answers.get(row["id"], ())) for row in rows]
 
 
 def count_requests(tx: Transaction, tenant: str, call: str) -> int:
@@ -238,53 +157,43 @@ def count_requests(tx: Transaction, tenant: str, call: str) -> int:
     return 0 if row is None else int(row["many"])
 
 
-def count_waiting(tx: Transaction, limit: int) -> int:
-    """Count the open requests of all tenants, at most so many."""
-    row = tx.one(
-        "SELECT COUNT(*) AS many FROM (SELECT 1 FROM approvals INDEXED BY approvals_open"
-        " WHERE ended_at IS NULL LIMIT ?) AS waiting",
-        (limit,),
-    )
-    return 0 if row is None else int(row["many"])
-
-
 def latest_for_call(tx: Transaction, tenant: str, call: str) -> Approval | None:
     """Return the latest request about a call, if there is one; an edit creates another."""
     row = tx.one(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND call = ? ORDER BY created_at DESC, id DESC LIMIT 1",
+        f"SELECT {COLUMNS} FROM approvals WHERE tenant = ? AND call = ? ORDER BY created_at DESC, id DESC LIMIT 1",
         (tenant, call),
     )
-    return None if row is None else _request_from_row(row, _load_answers(tx, row["id"]))
+    return None if row is None else request_from_row(row, load_answers(tx, row["id"]))
 
 
 def open_for_call(tx: Transaction, tenant: str, call: str) -> list[Approval]:
     """Return the open requests about a call, without answers."""
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND call = ? AND ended_at IS NULL",
+        f"SELECT {COLUMNS} FROM approvals WHERE tenant = ? AND call = ? AND ended_at IS NULL",
         (tenant, call),
     )
-    return [_request_from_row(row, ()) for row in rows]
+    return [request_from_row(row, ()) for row in rows]
 
 
 def list_pending_of(tx: Transaction, tenant: str, requester: str, plugin: str) -> list[Approval]:
     """Return the pending requests of one requester for one plugin, oldest first."""
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals INDEXED BY approvals_open_of_requester"
+        f"SELECT {COLUMNS} FROM approvals INDEXED BY approvals_open_of_requester"
         " WHERE tenant = ? AND requester = ? AND ended_at IS NULL AND state = 'pending' AND plugin = ?"
         " ORDER BY created_at, id",
         (tenant, requester, plugin),
     )
-    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
+    return [request_from_row(row, load_answers(tx, row["id"])) for row in rows]
 
 
 def list_answered_by(tx: Transaction, tenant: str, standing_id: str) -> list[Approval]:
     """Return the requests that waited when a standing approval was given, and that it answered; oldest first."""
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ?"
+        f"SELECT {COLUMNS} FROM approvals WHERE tenant = ?"
         " AND id IN (SELECT approval FROM approval_answers WHERE standing = ?) ORDER BY created_at, id",
         (tenant, standing_id),
     )
-    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
+    return [request_from_row(row, load_answers(tx, row["id"])) for row in rows]
 
 
 def find_replacement(tx: Transaction, approval: Approval) -> str | None:
@@ -359,59 +268,11 @@ def spend_token(tx: Transaction, tenant: str, approval_id: str, token: str) -> b
     return bool(spent)
 
 
-def nearest_deadlines(tx: Transaction) -> dict[str, str]:
-    """Return the nearest deadline of each tenant that has open requests; takes a step for each tenant."""
-    rows = tx.tuples(
-        "WITH RECURSIVE waiting (tenant) AS ("
-        "SELECT MIN(tenant) FROM approvals WHERE ended_at IS NULL UNION ALL"
-        " SELECT (SELECT MIN(tenant) FROM approvals WHERE ended_at IS NULL AND tenant > waiting.tenant)"
-        " FROM waiting WHERE waiting.tenant IS NOT NULL)"
-        " SELECT tenant, (SELECT MIN(expires_at) FROM approvals WHERE tenant = waiting.tenant AND ended_at IS NULL)"
-        " FROM waiting WHERE tenant IS NOT NULL"
-    )
-    return dict(rows)
-
-
-def nearest_deadline(tx: Transaction, tenant: str) -> str | None:
-    """Return the nearest deadline of a tenant's open requests."""
-    row = tx.one(
-        "SELECT MIN(expires_at) AS nearest FROM approvals WHERE tenant = ? AND ended_at IS NULL",
-        (tenant,),
-    )
-    return None if row is None else row["nearest"]
-
-
-def expire_overdue(tx: Transaction, tenant: str, now: str, why: str, limit: int) -> list[Approval]:
-    """End the first open requests of a tenant that are overdue, in a few statements for all of them.
-
-    Returns them as they are now, without answers and payloads.
-
-    Another host that does the same at the same time ends others, or none.
-    """
-    due = tx.tuples(
-        "SELECT id FROM approvals INDEXED BY approvals_due"
-        " WHERE tenant = ? AND ended_at IS NULL AND expires_at <= ? ORDER BY expires_at, id LIMIT ?",
-        (tenant, now, limit),
-    )
-    if not due:
-        return []
-    ids = [row[0] for row in due]
-    ended = tx.tuples(
-        "UPDATE approvals SET state = 'expired', ended_at = ?, ended_why = ?"
-        f" WHERE id IN ({', '.join('?' * len(ids))}) AND ended_at IS NULL RETURNING id",
-        (now, why, *ids),
-    )
-    expired = _load_brief(tx, [row[0] for row in ended])
-    delete_parties(tx, [approval.id for approval in expired])
-    end_views(tx, expired)
-    return expired
-
-
 def hash_token(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def _load_answers(tx: Transaction, approval_id: str) -> tuple[ApprovalAnswer, ...]:
+def load_answers(tx: Transaction, approval_id: str) -> tuple[ApprovalAnswer, ...]:
     rows = tx.all(
         "SELECT who, approved, at, comment, operator, scope, reach, standing FROM approval_answers"
         " WHERE approval = ? ORDER BY at, who",
@@ -420,7 +281,7 @@ def _load_answers(tx: Transaction, approval_id: str) -> tuple[ApprovalAnswer, ..
     return tuple(ApprovalAnswer(row.pop("who"), bool(row.pop("approved")), **row) for row in rows)
 
 
-def _load_all_answers(tx: Transaction, ids: Sequence[str]) -> dict[str, tuple[ApprovalAnswer, ...]]:
+def load_answers_of(tx: Transaction, ids: Sequence[str]) -> dict[str, tuple[ApprovalAnswer, ...]]:
     if not ids:
         return {}
     rows = tx.all(
@@ -436,18 +297,18 @@ def _load_all_answers(tx: Transaction, ids: Sequence[str]) -> dict[str, tuple[Ap
     return answers
 
 
-def _load_brief(tx: Transaction, ids: Sequence[str]) -> list[Approval]:
+def load_brief(tx: Transaction, ids: Sequence[str]) -> list[Approval]:
     """Return requests without answers and payloads."""
     if not ids:
         return []
     rows = tx.all(
-        f"SELECT {_COLUMNS_WITHOUT_PAYLOAD} FROM approvals WHERE id IN ({', '.join('?' * len(ids))})",
+        f"SELECT {COLUMNS_WITHOUT_PAYLOAD} FROM approvals WHERE id IN ({', '.join('?' * len(ids))})",
         ids,
     )
-    return [_request_from_row(row, ()) for row in rows]
+    return [request_from_row(row, ()) for row in rows]
 
 
-def _request_from_row(row: dict[str, Any], answers: tuple[ApprovalAnswer, ...]) -> Approval:
+def request_from_row(row: dict[str, Any], answers: tuple[ApprovalAnswer, ...]) -> Approval:
     return Approval(
         id=row["id"],
         kind=ApprovalRequestKind(row["kind"]),

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple, TypeAlias, TypedDict
 
 from msgspec import Struct, field
 
-from paddock.approvals.store import count_waiting
+from paddock.approvals.open_requests import count_waiting
 from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.schema_annotations import NonNegativeInt
