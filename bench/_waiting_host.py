@@ -1,7 +1,7 @@
 """One host in a process of its own, with so many requests that wait for a person: fills its home, or measures it.
 
-Run by `waiting.py` as `_waiting_host.py HOME fill|measure COUNT STORE`; prints one line of JSON. STORE is `-` for the
-embedded one, or the address of a PostgreSQL database.
+Run by `waiting.py` as `_waiting_host.py HOME fill|measure|across COUNT STORE ROUNDS DUE`, it prints one line of JSON.
+STORE is `-` for the embedded one, or the address of a PostgreSQL database.
 """
 
 from __future__ import annotations
@@ -211,6 +211,22 @@ async def _ended_at(live: Any) -> float:
     return time.perf_counter()
 
 
+async def across(home: Path, store: str, rounds: int) -> dict[str, Any]:
+    """An answer that is given at one host, until a call has ended that is followed at another."""
+    async with mail_host(home / "asking", store) as asking, mail_host(home / "answering", store) as answering:
+
+        async def one() -> float:
+            waits = await asked(asking, "local:follower")
+            live = await asking.calls.waiting.find(waits["call_id"], DEFAULT_TENANT)
+            ended = asyncio.ensure_future(_ended_at(live))
+            await asyncio.sleep(0)
+            began = time.perf_counter()
+            await answering.approvals.approve(waits["approval"], OPERATING)
+            return await ended - began
+
+        return {"across": await _times(rounds, one, first=True)}
+
+
 async def _expired(host: Host, home: Path, store: str, due: int) -> dict[str, Any]:
     """Many requests become due at once, while other calls are made one after another."""
     reads: list[float] = []
@@ -283,7 +299,13 @@ def _memory_kb() -> float:
 
 def main() -> None:
     home, mode, count, store, rounds, due = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), *sys.argv[4:7]
-    work = fill(home, count, store) if mode == "fill" else measure(home, count, store, int(rounds), int(due))
+    match mode:
+        case "fill":
+            work = fill(home, count, store)
+        case "across":
+            work = across(home, store, int(rounds))
+        case _:
+            work = measure(home, count, store, int(rounds), int(due))
     print(json.dumps(uvloop.run(work)))
 
 

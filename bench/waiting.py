@@ -66,6 +66,11 @@ def main() -> None:
             run(home, "fill", fewer, store, rounds, 0)
             found = run(home, "measure", fewer, store, rounds, min(1_000, fewer // 2))
             report.says(f"PostgreSQL with {fewer:,} open: {brief(found)}")
+            apart = run(Path(written) / "nodes", "across", 0, store, 20, 0)["across"]
+            report.says(
+                f"answered at one host and followed at another: {milliseconds(apart['p50'])}, worst"
+                f" {milliseconds(apart['worst'])}"
+            )
         report.finish()
 
 
