@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from paddock.approvals.model import Approval, ApprovalState
+from paddock.approvals.model import OPEN_STATES, Approval, ApprovalState
 from paddock.approvals.party_rows import delete_parties, end_views
 from paddock.approvals.store import (
     COLUMNS,
@@ -56,7 +56,7 @@ def list_open_of(tx: Transaction, tenant: str, names: Collection[str], limit: in
             (tenant, *sorted(names), limit),
         )
     ]
-    return load_brief(tx, ids)
+    return [approval for approval in load_brief(tx, ids) if approval.state in OPEN_STATES]
 
 
 def list_open_of_plugin(

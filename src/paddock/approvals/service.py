@@ -18,7 +18,7 @@ from paddock.approvals.standing_approval import StandingApproval
 from paddock.approvals.store import ApprovalTransaction, TransactionPublisher
 from paddock.core.call import Principal
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Denied
+from paddock.core.errors import Conflict, Denied
 from paddock.core.ids import Tenant
 from paddock.store.database import Database, Transaction
 
@@ -325,7 +325,13 @@ class Approvals:
                 for approval in pending
             ]
 
-        while batch := await self._write(tenant, void_batch):
+        while True:
+            try:
+                batch = await self._write(tenant, void_batch)
+            except Conflict:
+                continue  # one of them was answered at the same moment, at another host
+            if not batch:
+                return
             for approval in batch:
                 yield approval
 
