@@ -223,13 +223,13 @@ async def test_with_four_eyes_all_who_edited_ask(office: Office) -> None:
 async def test_a_request_expires_by_its_kind(office: Office, kind: ApprovalRequestKind, minutes: int) -> None:
     approval = await office.asked(kind)
     office.clock.pass_time(minutes=minutes - 1)
-    assert await office.desk.expire() == []
+    assert await office.desk.expire("default") == []
     office.clock.pass_time(minutes=1)
 
     with pytest.raises(Conflict, match="has expired"):
         await office.desk.approve("default", approval.id, BOB)
 
-    assert [one.id for one in await office.desk.expire()] == [approval.id]
+    assert [one.id for one in await office.desk.expire("default")] == [approval.id]
     assert (await office.desk.find("default", approval.id)).state is ApprovalState.EXPIRED
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
-from tests.approvals.conftest import ANN, SEND, Office, asking
+from tests.approvals.conftest import ANN, Office
 
-from paddock.approvals.model import OPEN_STATES, ApprovalState
 from paddock.approvals.request import PendingLimits
 from paddock.approvals.service import Approvals
 from paddock.core.clock import SystemRandom
@@ -51,20 +49,24 @@ async def test_a_page_of_what_is_open_leaves_out_what_ended(office: Office) -> N
     await office.desk.deny("default", denied, ANN)
     await office.desk.approve("default", approved, ANN)
 
-    assert [one.id for one in await office.desk.page("default", tuple(OPEN_STATES))] == [pending, approved]
-    assert [one.id for one in await office.desk.page("default", (ApprovalState.DENIED,))] == [denied]
+    assert [one.id for one in await office.desk.page("default", open_only=True)] == [pending, approved]
+    assert [one.id for one in await office.desk.page("default")] == [pending, approved, denied]
 
 
-async def test_every_open_request_is_found_however_many_there_are(office: Office) -> None:
+async def test_every_request_that_was_approved_and_not_used_is_found_however_many_there_are(office: Office) -> None:
     many = with_room(office, per_principal=1_000)
     ids = await made(many, 120)
-    await many.desk.deny("default", ids[7], ANN)
+    for each in ids[:-1]:
+        await many.desk.approve("default", each, ANN)
+    await many.consumed(ids[7])
 
-    found = [one async for one in many.desk.iter_open()]
+    found = [one async for one in many.desk.iter_unused()]
 
-    assert [one.id for one in found] == [*ids[:7], *ids[8:]]
+    assert [one.id for one in found] == [*ids[:7], *ids[8:-1]]
     assert all(one.payload for one in found)
-    assert [one async for one in many.desk.iter_open("another-plugin")] == []
+    assert [one async for one in many.desk.iter_unused("another-plugin")] == []
+    many.clock.pass_time(days=8)
+    assert [one async for one in many.desk.iter_unused()] == [], "an approval that has expired cannot be used"
 
 
 async def test_one_who_calls_may_have_so_many_waiting_and_more_once_some_were_answered(office: Office) -> None:
@@ -83,23 +85,13 @@ async def test_one_who_calls_may_have_so_many_waiting_and_more_once_some_were_an
     assert (busy.value.error_code, busy.value.retryable) == ("approval.too_many", True)
 
 
-async def test_a_tenant_may_have_so_many_waiting_whoever_calls(office: Office) -> None:
-    small = with_room(office, per_tenant=2)
-    await made(small, 2)
-
-    with pytest.raises(Busy, match="your tenant has 2 calls waiting for a person"):
-        await small.asked(requester="user:dan")
-
-    await small.desk.ask(asking(subject=replace(SEND, tenant="other")))
-
-
-@pytest.mark.parametrize("whose", ["bytes_per_principal", "bytes_per_tenant"])
-async def test_what_waits_may_be_so_large_altogether(office: Office, whose: str) -> None:
-    small = with_room(office, **{whose: 1_000})
+async def test_what_one_who_calls_has_waiting_may_be_so_large_altogether(office: Office) -> None:
+    small = with_room(office, bytes_per_principal=1_000)
     await small.asked(payload={"text": "x" * 700})
 
     with pytest.raises(Busy, match="1,000 bytes of parameters") as busy:
         await small.asked(payload={"text": "x" * 700})
     await small.asked(payload={"text": "x" * 100})
+    await small.asked(payload={"text": "x" * 700}, requester="user:dan")
 
     assert busy.value.error_code == "approval.too_many"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import pytest
 from tests.gate.effects.recovery.test_recovering import count, known, with_plugin
 from tests.gate.test_governed_calls import ANN, Office, held, made_by, outcome
 
-from paddock.core.errors import Busy, Denied, PaddockError
+from paddock.core.errors import Busy, Denied, NeedsApproval, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, AgentPath, ProjectId, SessionId
 from paddock.host.host import Host
 
@@ -78,24 +78,30 @@ async def test_a_call_that_is_made_again_under_its_key_is_made_in_the_background
     assert answers == [{"done": 1}], "the policy forbids it to who does not wait"
 
 
-async def test_a_call_that_goes_on_in_the_same_run_is_not_in_the_background(office: Office) -> None:
-    office.rule(NOT_IN_THE_BACKGROUND)
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_call_that_goes_on_is_in_the_background_only_if_it_was_made_there(
+    office: Office, restarted: bool
+) -> None:
     async with office.open() as host:
         waits = await held(host)
-        await host.approvals.approve(waits["approval"], ANN)
-        assert (await outcome(host, waits["call_id"]))["status"] == "succeeded"
+        with pytest.raises(NeedsApproval) as detached:
+            await host.call("mail.send", {"to": "eve"}, context=made_by(ANN, background=True))
+        office.rule(NOT_IN_THE_BACKGROUND)
+        if not restarted:
+            await host.policy.active.reload_if_changed()
+            ended = [await approved(host, one) for one in (waits, detached.value.details)]
+    if restarted:
+        async with office.open() as host:
+            ended = [await approved(host, one) for one in (waits, detached.value.details)]
+
+    assert [one["status"] for one in ended] == ["succeeded", "failed"]
+    assert ended[1]["error"]["code"] == "policy_denied"
     assert office.done == ["bob"]
 
 
-async def test_a_call_that_goes_on_after_a_restart_is_in_the_background(office: Office) -> None:
-    office.rule(NOT_IN_THE_BACKGROUND)
-    async with office.open() as host:
-        waits = await held(host)
-    async with office.open() as host:
-        await host.approvals.approve(waits["approval"], ANN)
-        ended = await outcome(host, waits["call_id"])
-    assert (ended["status"], ended["error"]["code"]) == ("failed", "policy_denied")
-    assert office.done == []
+async def approved(host: Host, waits: Mapping[str, Any]) -> Any:
+    await host.approvals.approve(waits["approval"], ANN)
+    return await outcome(host, waits["call_id"])
 
 
 async def test_dry_runs_count_among_the_calls_that_somebody_may_make(office: Office) -> None:

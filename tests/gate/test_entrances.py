@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gate.test_governed_calls import ANN, Office, held, made_by
+from tests.gate.test_governed_calls import ANN, Office, held, made_by, waiting_count
 from tests.host.conftest import Home
 from tests.runtime.stage import patiently
 
@@ -63,8 +63,8 @@ async def test_a_call_is_found_among_the_calls_whichever_way_it_came(office: Off
     async with office.open() as host:
         result = await ENTRANCES[entrance](host)
         (listed,) = host.calls.registry.recent(10, DEFAULT_TENANT)
-        assert host.calls.registry.find(listed["call_id"], DEFAULT_TENANT).result == result
-    assert (listed["callable"], listed["status"]) == ("look", "succeeded")
+        assert host.calls.registry.find(listed.id, DEFAULT_TENANT).result == result
+    assert (listed.callable, listed.status) == ("look", "succeeded")
 
 
 @pytest.mark.parametrize("entrance", ENTRANCES)
@@ -127,7 +127,7 @@ async def test_documents_and_prompts_are_read_like_calls(tmp_path: Path) -> None
             with pytest.raises(Busy) as refused:
                 await patiently(read())
             assert refused.value.error_code == "host.draining"
-    assert sorted(one["callable"] for one in listed) == ["prompt:greet", "resource:read"]
+    assert sorted(one.callable for one in listed) == ["prompt:greet", "resource:read"]
 
 
 async def test_a_program_may_change_what_it_gets_and_the_ledger_has_what_the_plugin_gave(office: Office) -> None:
@@ -178,8 +178,10 @@ async def test_a_program_that_stops_waiting_ends_its_call(office: Office) -> Non
 async def test_a_call_of_a_program_that_waits_for_a_person_is_found_among_the_calls(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        assert host.calls.registry.find(waits["call_id"], DEFAULT_TENANT).status == "pending_approval"
-        assert (host.calls.registry.held_count, host.calls.registry.running_count) == (1, 0)
+        assert (await host.calls.waiting.find(waits["call_id"], DEFAULT_TENANT)).status == "pending_approval"
+        ((listed, who),) = await host.calls.history.recent(ANN, 10)
+        assert (listed["call_id"], listed["status"], who) == (waits["call_id"], "pending_approval", ANN.id)
+        assert (await waiting_count(host), host.calls.registry.running_count) == (1, 0)
 
 
 async def test_a_governed_call_builds_no_events_that_nobody_takes(

@@ -138,3 +138,25 @@ async def test_a_call_made_with_a_token_goes_on_with_the_role_of_that_token_as_l
         ended = await outcome(host, waits.value.details["call_id"])
 
     assert (ended["status"], office.done) == (("failed", []) if lost else ("succeeded", ["letter"]))
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_call_that_nobody_follows_goes_on_with_the_role_of_its_token_also_after_a_restart(
+    office: PostOffice, lost: bool
+) -> None:
+    office.rule(ONLY_APPROVERS_SEND)
+    async with office.open_for_eve() as host:
+        office.beside(lambda change: change_rights(change, "eve", "roles", add=("approver",)))
+        owner = await host.principal("user:eve")
+        token = Principal(PrincipalId("token:eve"), owner.scopes, owner.roles, kind="key", owner=owner.id)
+        with pytest.raises(NeedsApproval) as waits:
+            await host.call("post.send", {}, context=made_by(token))
+        details = dict(waits.value.details)
+    if lost:
+        office.beside(lambda change: change_rights(change, "eve", "roles", remove=("approver",)))
+    async with office.open() as host:
+        await host.embed(POST, {"send": lambda: office.do("letter"), "look": lambda: office.do("look")})
+        await host.approvals.approve(details["approval"], ANN)
+        ended = await outcome(host, details["call_id"])
+
+    assert (ended["status"], office.done) == (("failed", []) if lost else ("succeeded", ["letter"]))

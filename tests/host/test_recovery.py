@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from fixtures.commands import PATIENCE, Paddock
-from fixtures.daemons import daemon, eventually
+from fixtures.daemons import daemon, doomed, eventually
 from fixtures.ledger_rows import all_rows
 from fixtures.packages import native, write_file
-from paddock.approvals.consume import EXPIRE_JOB
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.records import RECOVER_JOB, EffectKey
+from paddock.host.wiring.background_jobs import EFFECT_RETENTION_JOB
 from paddock.ledger.chain.checkpoint import checkpoint_file
 from paddock.ledger.read.entries import list_tenants
 from paddock.queue import leases
@@ -90,9 +90,7 @@ def state(paddock: Paddock) -> dict[str, Any]:
         return {
             "effects": tx.all("SELECT key, call, state, fence, error FROM effects WHERE plugin = 'gone' ORDER BY key"),
             "approvals": tx.all("SELECT id, state, ended_why FROM approvals ORDER BY id"),
-            "queue": tx.all(
-                "SELECT kind, key FROM queue WHERE kind IN (?, ?) ORDER BY kind, key", (RECOVER_JOB, EXPIRE_JOB)
-            ),
+            "queue": tx.all("SELECT kind, key FROM queue WHERE kind <> ? ORDER BY kind, key", (EFFECT_RETENTION_JOB,)),
             "told": Counter(
                 (row.type, row.call) for tenant in list_tenants(tx) for row in all_rows(tx, tenant) if row.type in types
             ),
@@ -164,7 +162,7 @@ def test_a_daemon_killed_again_and_again_while_it_recovers_ends_in_the_same_stat
     assert Counter(kind for kind, _ in found["told"]) == {"effect.in_doubt": EFFECTS, "approval.ended": WAITING}
     assert set(found["told"].values()) == {1}, "each is told once"
     waits = Counter(row["kind"] for row in found["queue"])
-    assert waits == {RECOVER_JOB: EFFECTS // 2, EXPIRE_JOB: WAITING}
+    assert waits == {RECOVER_JOB: EFFECTS // 2}, "no request that waits is a job"
     assert found["leases"] == set()
     assert paddock("ledger", "verify", "--json").json["verdict"] == "sound"
     with daemon(paddock):
@@ -208,3 +206,46 @@ def test_a_yes_is_void_where_the_ledger_is_broken_by_then_and_its_call_is_never_
         assert (ended["status"], ended["error"]["code"]) == ("failed", "approval.voided")
     assert paddock.quickly("ledger", "verify", "--json").json["verdict"] == "sound"
     assert not sent.exists(), "nor is it made once the ledger is whole again"
+
+
+@pytest.mark.slow
+def test_calls_that_wait_when_a_daemon_is_killed_are_made_once_by_the_next_when_they_are_approved(
+    paddock: Paddock, sent: Path
+) -> None:
+    def jobs() -> list[dict[str, Any]]:
+        with open_direct(paddock.home / "data" / "paddock.db") as database:
+            return database.read(lambda tx: tx.all("SELECT kind FROM queue WHERE kind <> ?", (EFFECT_RETENTION_JOB,)))
+
+    with doomed(paddock) as running:
+        running.told(event="ready")
+        waits = [
+            running.ask("POST", "/plugins/mail/call/send?detach=1" if number % 2 else "/calls", body).body["call_id"]
+            for number in range(6)
+            for body in ({"to": str(number)} if number % 2 else {"name": "mail.send", "params": {"to": str(number)}},)
+        ]
+
+        def requests() -> list[dict[str, Any]]:
+            return running.ask("GET", "/approvals").body["approvals"]
+
+        eventually(lambda: len(requests()) == len(waits), "all wait")
+        approvals = {one["call_id"]: one["id"] for one in requests()}
+        running.process.kill()
+    assert jobs() == []
+
+    with doomed(paddock) as running:
+        running.told(event="ready")
+        assert {running.ask("GET", f"/calls/{call}").body["status"] for call in waits} == {"pending_approval"}
+        running.ask("POST", f"/approvals/{approvals[waits[0]]}/approve", {})
+        running.ask("POST", f"/approvals/{approvals[waits[1]]}/deny", {})
+        eventually(sent.exists, "the call is made")
+        eventually(lambda: running.ask("GET", f"/calls/{waits[0]}").body["status"] == "succeeded", "it has ended")
+        running.process.kill()
+
+    with daemon(paddock) as running:
+        for call in waits[2:]:
+            running.ask("POST", f"/approvals/{approvals[call]}/approve", {})
+        eventually(lambda: len(sent.read_text().splitlines()) == 5, "the others are made")
+        assert running.ask("GET", f"/calls/{waits[1]}").body["error"]["code"] == "approval.denied"
+    assert sorted(sent.read_text().split()) == ["0", "2", "3", "4", "5"]
+    assert jobs() == []
+    assert paddock.quickly("ledger", "verify", "--json").json["verdict"] == "sound"

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.simulation.outside import CALL_TIMEOUT, MANIFEST, PLUGIN
 
+from paddock.approvals.deadlines import NearestDeadlines
 from paddock.capabilities.request import CapabilityRequest
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import HostError, StoreUnavailable
@@ -23,9 +24,11 @@ from paddock.gate.admission.fairness import FairScheduler
 from paddock.gate.admission.quotas import NO_LIMITS, DailyQuotas
 from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import AllowAll
+from paddock.gate.calls.expiry import ApprovalExpiry
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import PendingCallResumer
 from paddock.gate.calls.tasks import CallTasks
+from paddock.gate.calls.waiting_calls import WaitingCalls
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.gate.catalogue.entry import CallableSchemas, CatalogueEntry
@@ -127,7 +130,8 @@ async def open_house(
         parts.push_async_callback(node.leave)
         tasks = await parts.enter_async_context(scoped_tasks())
         supervisor = await parts.enter_async_context(open_supervisor(around, call_timeout=CALL_TIMEOUT))
-        approvals = build_approvals(database, clock, random)
+        deadlines = NearestDeadlines()
+        approvals = build_approvals(database, clock, random, deadlines=deadlines)
         woken = asyncio.Event()
         gate = gate_of(
             supervisor,
@@ -149,19 +153,19 @@ async def open_house(
         running = CallTasks()
         tasks.start_soon(running.run_until_cancelled)
         calls = CallRegistry(gate, running, clock, random)
-        resumption = PendingCallResumer(gate, calls, approvals, database, clock)
+        waiting = WaitingCalls(gate, calls, approvals, database, clock)
+        resumption = PendingCallResumer(gate, calls, waiting, approvals)
         with suppress(StoreUnavailable):
             await node.current_run()
-        await resumption.restore_open()
-        tasks.start_soon(resumption.expire_forever)
+        await resumption.resume_unused()
+        tasks.start_soon(resumption.check_forever)
+        tasks.start_soon(ApprovalExpiry(approvals, resumption, deadlines, clock).run_forever)
         timed = open_background_jobs(
             database,
             node,
             clock,
             random,
             gate=gate,
-            approvals=approvals,
-            resumer=resumption,
             end_call=_without_tables,
             calls=calls,
             plugin_jobs_woken=woken,

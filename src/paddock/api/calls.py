@@ -124,15 +124,16 @@ class CallRoutes:
         ]
 
     async def list_calls(self, request: Request) -> JsonResponse[CallsJson]:
-        limit, tenant = int_param(request, "limit", _DEFAULT_LIMIT), await request_tenant(self._host, request)
-        return JsonResponse({"calls": self._host.calls.registry.recent(limit, tenant, _visibility_filter(request))})
+        principal = (await call_context(self._host, request)).principal
+        listed = await self._host.calls.history.recent(principal, int_param(request, "limit", _DEFAULT_LIMIT))
+        return JsonResponse({"calls": [one.summary for one in listed]})
 
     async def show_call(self, request: Request) -> JsonResponse[CallRecordJson]:
         principal = (await call_context(self._host, request)).principal
         return JsonResponse(await self._host.calls.records.show(path_param(request, "id"), principal))
 
     async def _find_call(self, request: Request) -> CallHandle:
-        return self._host.calls.registry.find(
+        return await self._host.calls.waiting.find(
             path_param(request, "id"), await request_tenant(self._host, request), _visibility_filter(request)
         )
 

@@ -123,7 +123,9 @@ class HealthRoutes:
     async def metrics(self, request: Request) -> Response:
         del request
         metrics = self._host.observability.metrics
-        return Response(metrics.render(await metrics.count_unknown_outcomes()), media_type=CONTENT_TYPE)
+        return Response(
+            metrics.render(await metrics.count_unknown_outcomes(), await metrics.count_held()), media_type=CONTENT_TYPE
+        )
 
     async def reconcile(self, request: Request) -> JsonResponse[DoneJson]:
         del request

@@ -73,7 +73,7 @@ def approve(
     answer = ApprovalAnswer(
         answerer.by.id, True, unit.now, comment, answerer.through, scope=choice.scope, reach=choice.reach
     )
-    store.insert_answer(unit.tx, approval.id, answer)
+    store.insert_answer(unit.tx, approval, answer)
     approval = store.find_request(unit.tx, unit.tenant, approval.id)
     if not approval.still_needed:
         store.set_state(unit.tx, approval, ApprovalState.APPROVED, at=unit.now)
@@ -96,7 +96,7 @@ def deny(unit: ApprovalTransaction, approval_id: str, answerer: Answerer, commen
             raise
         return _withdraw_own_request(unit, approval, answerer, comment)
     answer = ApprovalAnswer(answerer.by.id, False, unit.now, comment, answerer.through)
-    store.insert_answer(unit.tx, approval.id, answer)
+    store.insert_answer(unit.tx, approval, answer)
     store.set_state(unit.tx, approval, ApprovalState.DENIED, at=unit.now, why=comment)
     return _record_answer(unit, approval, answer)
 
@@ -217,7 +217,7 @@ def _approve_covered(
             and standing.covers(waiting.binding.subject, waiting.binding.requester, waiting.context.get("session"))
             and may_answer(waiting, answerer)
         ):
-            store.insert_answer(unit.tx, waiting.id, answer)
+            store.insert_answer(unit.tx, waiting, answer)
             store.set_state(unit.tx, waiting, ApprovalState.APPROVED, at=unit.now)
             _record_answer(unit, waiting, answer)
 

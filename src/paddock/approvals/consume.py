@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from msgspec.structs import replace
 
 from paddock.approvals import store
 from paddock.approvals.access import require_open
-from paddock.approvals.model import OPEN_STATES, TRANSITIONS, Approval, ApprovalState, ApprovedAction, Binding
+from paddock.approvals.model import TRANSITIONS, Approval, ApprovalState, ApprovedAction, Binding
 from paddock.approvals.store import ApprovalTransaction
 from paddock.core.errors import Conflict
 from paddock.core.events.approvals import ApprovalConsumed, ApprovalEnded
-from paddock.queue import queue
 
 _FIELD_TEXT = {
     "tenant": "the tenant",
@@ -80,6 +77,11 @@ def end_request(unit: ApprovalTransaction, approval: Approval, state: ApprovalSt
     if state not in TRANSITIONS[approval.state]:
         return
     store.set_state(unit.tx, approval, state, at=unit.now, why=reason)
+    publish_end(unit, approval, state, reason)
+
+
+def publish_end(unit: ApprovalTransaction, approval: Approval, state: ApprovalState, reason: str) -> None:
+    """Publish that a request ended without its call being made."""
     subject = approval.binding.subject
     unit.publish(approval.call).publish(
         ApprovalEnded(
@@ -113,25 +115,3 @@ def describe_changes(before: Binding, after: Binding) -> list[str]:
         if name != "subject" and getattr(old, name) != getattr(new, name)
     ]
     return [_FIELD_TEXT.get(name, name) for name in differing] or ["the kept request"]
-
-
-EXPIRE_JOB = store.EXPIRE_JOB
-
-
-def schedule_expiry(unit: ApprovalTransaction, approval: Approval) -> None:
-    """Enqueue the expiry of a request, in the transaction that creates it."""
-    due = datetime.fromisoformat(approval.binding.expires_at)
-    queue.enqueue(unit.tx, unit.tenant, EXPIRE_JOB, approval.id, due=due, now=unit.clock.now())
-
-
-def expire_request(unit: ApprovalTransaction, approval_id: str) -> Approval | None:
-    """Expire an overdue request, and return it; None if it had ended, or is not overdue.
-
-    Raises:
-        NotFound: there is none.
-    """
-    approval = store.find_request(unit.tx, unit.tenant, approval_id)
-    if approval.state not in OPEN_STATES or approval.binding.expires_at > unit.now:
-        return None
-    end_request(unit, approval, ApprovalState.EXPIRED, "it was not answered in time")
-    return store.find_request(unit.tx, unit.tenant, approval_id)

@@ -8,9 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from paddock.approvals import store
+from paddock.approvals import open_requests
 from paddock.approvals.consume import end_request
 from paddock.approvals.model import OPEN_STATES, ApprovalState
+from paddock.approvals.party_rows import delete_views
 from paddock.approvals.store import ApprovalTransaction
 from paddock.ledger.erase import erase, mentions_principal, principal_aliases
 from paddock.principals.consents import delete_revoked_consents
@@ -31,15 +32,18 @@ def clear_person(unit: ApprovalTransaction, names: Collection[str]) -> int:
     """
     _void_open_requests(unit, names)
     requests = [row for row in _ended_requests(unit) if _clear_request(unit, row, names)]
+    delete_views(unit.tx, unit.tenant, names)
     return len(requests) + _clear_answers(unit, names) + _clear_standing(unit, names)
 
 
 def _void_open_requests(unit: ApprovalTransaction, names: Collection[str]) -> None:
-    for open_request in store.list_open(unit.tx, unit.tenant):
-        approval = store.find_request(unit.tx, unit.tenant, open_request.id)
-        people = {*approval.requesters, *(answer.by for answer in approval.answers)}
-        if not people.isdisjoint(names):
-            end_request(unit, approval, ApprovalState.VOIDED, _END_REASON)
+    after = ("", "")
+    while batch := open_requests.list_open_after(unit.tx, unit.tenant, after):
+        for approval in batch:
+            people = {*approval.requesters, *(answer.by for answer in approval.answers)}
+            if not people.isdisjoint(names):
+                end_request(unit, approval, ApprovalState.VOIDED, _END_REASON)
+        after = (batch[-1].created_at, batch[-1].id)
 
 
 def _ended_requests(unit: ApprovalTransaction) -> list[Row]:

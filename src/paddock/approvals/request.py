@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from paddock.approvals import consume, store
+from paddock.approvals import open_requests, store
 from paddock.approvals.model import REQUEST_TTL, Approval, ApprovalRequestKind, ApprovalState, ApprovedAction, Binding
 from paddock.approvals.store import ApprovalTransaction
 from paddock.core.action import Action
@@ -102,7 +102,6 @@ def replace_request(unit: ApprovalTransaction, approval: Approval, payload: Mapp
 
 def _store_request(unit: ApprovalTransaction, approval: Approval, token: str) -> None:
     store.insert_request(unit.tx, approval, token)
-    consume.schedule_expiry(unit, approval)
     subject = approval.binding.subject
     unit.publish(approval.call).publish(
         ApprovalRequested(
@@ -119,15 +118,13 @@ def _store_request(unit: ApprovalTransaction, approval: Approval, token: str) ->
 
 
 class PendingLimits(Struct, frozen=True):
-    """Limits on open requests and on the bytes of their parameters.
+    """Limits on the open requests of one principal, and on the bytes of their parameters.
 
-    A principal gets a small part of the tenant's limit, so that nobody can flood the approvers' list.
+    They protect people, not the store: one agent in a loop must not bury what others ask. A tenant has no limit.
     """
 
     per_principal: int = 100
-    per_tenant: int = 1_000
     bytes_per_principal: int = 8 << 20
-    bytes_per_tenant: int = 64 << 20
 
 
 def check_pending_limits(
@@ -139,16 +136,13 @@ def check_pending_limits(
         Busy: too much is pending already.
     """
     size = len(json.dumps(payload))
-    own, total = store.count_open(tx, tenant, requester), store.count_open(tx, tenant)
-    for owner, (count, stored_bytes), max_count, max_bytes in (
-        (requester, own, limits.per_principal, limits.bytes_per_principal),
-        ("your tenant", total, limits.per_tenant, limits.bytes_per_tenant),
-    ):
-        if count >= max_count:
-            raise _limit_error(f"{owner} has {count:,} calls waiting for a person, and that is the limit", max_count)
-        if stored_bytes + size > max_bytes:
-            message = f"{owner} has no more than {max_bytes:,} bytes of parameters for calls that wait"
-            raise _limit_error(message, max_count)
+    count, stored_bytes = open_requests.count_open(tx, tenant, requester, limits.per_principal)
+    if count >= limits.per_principal:
+        message = f"{requester} has {count:,} calls waiting for a person, and that is the limit"
+        raise _limit_error(message, limits.per_principal)
+    if stored_bytes + size > limits.bytes_per_principal:
+        message = f"{requester} has no more than {limits.bytes_per_principal:,} bytes of parameters for calls that wait"
+        raise _limit_error(message, limits.per_principal)
 
 
 def _limit_error(message: str, max_count: int) -> Busy:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from paddock.approvals import answer, consume, standing_approval, store
+from msgspec.structs import replace
+
+from paddock.approvals import answer, consume, open_requests, standing_approval, store
 from paddock.approvals.access import Answerer
 from paddock.approvals.answer import RememberChoice
+from paddock.approvals.deadlines import NearestDeadlines
 from paddock.approvals.model import Approval, ApprovalState, ApprovedAction
 from paddock.approvals.request import ApprovalRequest, PendingLimits, check_pending_limits, create_request, new_token
 from paddock.approvals.standing_approval import StandingApproval
 from paddock.approvals.store import ApprovalTransaction, TransactionPublisher
 from paddock.core.call import Principal
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Denied
+from paddock.core.errors import Conflict, Denied
 from paddock.core.ids import Tenant
 from paddock.store.database import Database, Transaction
 
 T = TypeVar("T")
+ENDED_PER_UNIT = 50  # requests that end in one transaction, so that other calls are written in between
 _SEPARATOR = "."  # between the request's id and its secret, in a token
 
 
@@ -32,6 +36,7 @@ class Approvals:
         random: Makes their ids. Tokens and nonces come from a secure source regardless.
         publish_in: Returns the event sink of a transaction.
         limits: Limits on pending requests.
+        deadlines: Is told of the deadlines of new requests; whoever expires them has the same.
     """
 
     def __init__(
@@ -42,12 +47,14 @@ class Approvals:
         publish_in: TransactionPublisher,
         *,
         limits: PendingLimits | None = None,
+        deadlines: NearestDeadlines | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._random = random
         self._publish_in = publish_in
         self._limits = limits or PendingLimits()
+        self._deadlines = deadlines or NearestDeadlines()
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -81,6 +88,7 @@ class Approvals:
             return create_request(unit, request, secret)
 
         approval = await self._write(request.subject.tenant, create)
+        self._deadlines.note(request.subject.tenant, approval.binding.expires_at)
         return approval, f"{approval.id}{_SEPARATOR}{secret}"
 
     async def find_by_token(self, tenant: str, token: str, by: str) -> Approval:
@@ -125,13 +133,14 @@ class Approvals:
     async def page(
         self,
         tenant: str,
-        states: tuple[ApprovalState, ...] = (),
         *,
+        open_only: bool = False,
+        to: Principal | None = None,
         before: str | None = None,
-        limit: int = 100,
+        limit: int = store.REQUESTS_PAGE_ROWS,
         short_payloads: bool = False,
     ) -> list[Approval]:
-        """Return a page of a tenant's requests, newest first, in these states or in all.
+        """Return a page of requests, newest first: all or the open ones, of a tenant or visible `to` a principal.
 
         They are without payloads; with `short_payloads` only those without one that are too long for a list.
 
@@ -140,21 +149,33 @@ class Approvals:
         """
         return await self._database.read(
             lambda tx: store.list_requests(
-                tx, tenant, states, before=before, limit=limit, short_payloads=short_payloads
+                tx, tenant, open_only=open_only, to=to, before=before, limit=limit, short_payloads=short_payloads
             )
         )
 
-    async def iter_open(self, plugin: str | None = None) -> AsyncGenerator[Approval, None]:
-        """Yield every open request of all tenants, oldest first; of one plugin, or of all."""
-        after = ""
-        while batch := await self._database.read(partial(store.list_open_after, after=after, plugin=plugin)):
+    async def iter_unused(self, plugin: str | None = None) -> AsyncGenerator[Approval, None]:
+        """Yield the requests of all tenants, or of one plugin, that are approved and whose calls were not made."""
+        after, now = "", self._clock.now().isoformat()
+        while batch := await self._database.read(
+            partial(open_requests.list_unused, after=after, now=now, plugin=plugin)
+        ):
             for approval in batch:
                 yield approval
             after = batch[-1].id
 
-    async def waiting_calls(self) -> dict[str, ApprovalState]:
-        """Return the calls of all tenants that wait for approval, or are approved and were not made yet."""
-        return await self._database.read(store.waiting_calls)
+    async def open_states(self, calls: Sequence[str]) -> dict[str, ApprovalState]:
+        """Return which of some calls wait for approval, or are approved and were not made yet."""
+        return await self._database.read(lambda tx: open_requests.open_states(tx, calls))
+
+    async def count_waiting(self, limit: int) -> int:
+        """Count the open requests of all tenants, at most so many."""
+        return await self._database.read(lambda tx: open_requests.count_waiting(tx, limit))
+
+    async def requests_of_call(self, tenant: str, call: str) -> tuple[Approval | None, int]:
+        """Return the latest request about a call, if there is one, and how many there were."""
+        return await self._database.read(
+            lambda tx: (store.latest_for_call(tx, tenant, call), store.count_requests(tx, tenant, call))
+        )
 
     async def latest_for_call(self, tenant: str, call: str) -> Approval | None:
         """Return the latest request about a call, if there is one."""
@@ -290,27 +311,47 @@ class Approvals:
 
         await self._write(tenant, end_open)
 
-    async def expire(self) -> list[Approval]:
-        """Expire a batch of overdue requests, and return them; an empty result means that none are left."""
+    async def void_pending(
+        self, tenant: str, plugin: str, callables: Collection[str], reason: str
+    ) -> AsyncGenerator[Approval, None]:
+        """Void the requests that wait for an answer about some callables of a plugin, in batches, and yield them."""
 
-        def expire_batch(tx: Transaction) -> list[Approval]:
-            overdue = store.list_overdue(tx, self._clock.now().isoformat())
-            for approval in overdue:
-                tenant = approval.binding.subject.tenant
-                consume.end_request(
-                    self._transaction(tx, tenant), approval, ApprovalState.EXPIRED, "it was not answered in time"
-                )
-            return overdue
+        def void_batch(unit: ApprovalTransaction) -> list[Approval]:
+            pending = open_requests.list_open_of_plugin(unit.tx, tenant, plugin, callables, ENDED_PER_UNIT)
+            for approval in pending:
+                consume.end_request(unit, approval, ApprovalState.VOIDED, reason)
+            return [
+                replace(approval, state=ApprovalState.VOIDED, ended_at=unit.now, ended_why=reason)
+                for approval in pending
+            ]
 
-        return await self._database.write(expire_batch)
+        while True:
+            try:
+                batch = await self._write(tenant, void_batch)
+            except Conflict:
+                continue  # one of them was answered at the same moment, at another host
+            if not batch:
+                return
+            for approval in batch:
+                yield approval
 
-    async def expire_one(self, tenant: str, approval_id: str) -> Approval | None:
-        """Expire this request if it is overdue, and return it; None if it had ended, or is not overdue.
+    async def refresh_deadlines(self) -> None:
+        """Ask the store for the nearest deadline of each tenant."""
+        self._deadlines.replace(await self._database.read(open_requests.nearest_deadlines))
 
-        Raises:
-            NotFound: there is none.
-        """
-        return await self._write(tenant, lambda unit: consume.expire_request(unit, approval_id))
+    async def expire(self, tenant: str) -> list[Approval]:
+        """Expire some overdue requests of a tenant, and return them; notes its next deadline, which may be over too."""
+
+        def expire_batch(unit: ApprovalTransaction) -> tuple[list[Approval], str | None]:
+            why = "it was not answered in time"
+            expired = open_requests.expire_overdue(unit.tx, tenant, unit.now, why, ENDED_PER_UNIT)
+            for approval in expired:
+                consume.publish_end(unit, approval, ApprovalState.EXPIRED, why)
+            return expired, open_requests.nearest_deadline(unit.tx, tenant)
+
+        expired, nearest = await self._write(tenant, expire_batch)
+        self._deadlines.put(tenant, nearest)
+        return expired
 
     async def _end_request(self, tenant: str, approval_id: str, state: ApprovalState, reason: str) -> None:
         await self._write(

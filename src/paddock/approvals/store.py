@@ -4,18 +4,20 @@ A state change is one statement that names the previous state, so that of any nu
 succeeds, on either engine.
 """
 
+# ruff: noqa: S608 - only columns and placeholders of this module are put into SQL; every value is bound
+
 from __future__ import annotations
 
 import hashlib
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from paddock.approvals.access import require_open
-from paddock.approvals.approval_parties import MAX_SHOWN_PAYLOAD_BYTES, delete_parties, insert_parties
+from paddock.approvals.approval_parties import MAX_SHOWN_PAYLOAD_BYTES, list_visible
 from paddock.approvals.model import (
     TRANSITIONS,
     Approval,
@@ -25,27 +27,26 @@ from paddock.approvals.model import (
     ApprovedAction,
     Binding,
 )
+from paddock.approvals.party_rows import delete_parties, end_views, insert_answered, insert_parties
 from paddock.core.action import Action
+from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.event import EventSink
 from paddock.core.ids import Tenant, new_id
 from paddock.manifest.effects import risk_of_effects
-from paddock.queue import queue
 from paddock.store.database import Transaction
 
-_COLUMNS = (
+COLUMNS = (
     "id, tenant, kind, state, call, plugin, callable, requester, for_person, binding, binding_hash, token_hash,"
     " payload, context, reason, policy_version, remember, created_at, expires_at, ended_at, ended_why, replaces,"
     " public_reason"
 )
-_COLUMNS_WITHOUT_PAYLOAD = _COLUMNS.replace(" payload,", " '{}' AS payload,")
-_COLUMNS_WITH_SHORT_PAYLOAD = _COLUMNS.replace(
+COLUMNS_WITHOUT_PAYLOAD = COLUMNS.replace(" payload,", " '{}' AS payload,")
+_COLUMNS_WITH_SHORT_PAYLOAD = COLUMNS.replace(
     " payload,", f" CASE WHEN payload_bytes <= {MAX_SHOWN_PAYLOAD_BYTES} THEN payload ELSE '{{}}' END AS payload,"
 )
-_OPEN = (ApprovalState.PENDING.value, ApprovalState.APPROVED.value)
 
-EXPIRE_JOB = "approval.expire"  # the type of the job that expires a request; see `consume.py`
 REQUESTS_PAGE_ROWS = 50  # requests with their payloads, which may be large
 
 
@@ -53,7 +54,7 @@ def insert_request(tx: Transaction, approval: Approval, token: str) -> None:
     """Store a new request. Of the token only the hash is stored."""
     binding, payload = approval.binding, json.dumps(approval.payload)
     tx.execute(
-        f"INSERT INTO approvals ({_COLUMNS}, payload_bytes, risk)"  # noqa: S608  # column names are ours
+        f"INSERT INTO approvals ({COLUMNS}, payload_bytes, risk)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             approval.id,
@@ -93,12 +94,12 @@ def find_request(tx: Transaction, tenant: str, approval_id: str) -> Approval:
         NotFound: this tenant has none of that id.
     """
     row = tx.one(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND id = ?",  # noqa: S608
+        f"SELECT {COLUMNS} FROM approvals WHERE tenant = ? AND id = ?",
         (tenant, approval_id),
     )
     if row is None:
         raise request_not_found(approval_id)
-    return _request_from_row(row, _load_answers(tx, approval_id))
+    return request_from_row(row, load_answers(tx, approval_id))
 
 
 def request_not_found(approval_id: str) -> NotFound:
@@ -111,106 +112,88 @@ def request_not_found(approval_id: str) -> NotFound:
 def list_requests(
     tx: Transaction,
     tenant: str,
-    states: tuple[ApprovalState, ...] = (),
     *,
+    open_only: bool = False,
+    to: Principal | None = None,
     before: str | None = None,
     limit: int,
     short_payloads: bool = False,
 ) -> list[Approval]:
-    """Return a page of a tenant's requests, newest first, optionally only those `before` an id.
+    """Return a page of a tenant's requests, newest first, optionally only those `before` an id, or visible `to` one.
 
     Payloads are empty, but for those that are short enough for a list where `short_payloads` are wanted.
 
     Raises:
         NotFound: this tenant has no request of the id `before`.
     """
-    where, values = "tenant = ?", [tenant]
-    if states:
-        where += f" AND state IN ({', '.join('?' * len(states))})"
-        values += [state.value for state in states]
-    if before is not None:
-        last = find_request(tx, tenant, before)
-        where += " AND (created_at, id) < (?, ?)"
-        values += [last.created_at, last.id]
-    columns = _COLUMNS_WITH_SHORT_PAYLOAD if short_payloads else _COLUMNS_WITHOUT_PAYLOAD
+    last = None if before is None else find_request(tx, tenant, before)
+    place = None if last is None else (last.created_at, last.id)
+    columns = _COLUMNS_WITH_SHORT_PAYLOAD if short_payloads else COLUMNS_WITHOUT_PAYLOAD
+    if to is not None and OPERATOR not in to.roles:
+        ids = list_visible(tx, to, open_only=open_only, before=place, limit=limit)
+        if not ids:
+            return []
+        where, values = f"id IN ({', '.join('?' * len(ids))})", list[str](ids)
+        index = ""
+    else:
+        index = " INDEXED BY approvals_open" if open_only else " INDEXED BY approvals_by_age"
+        where, values = "tenant = ?", [tenant]
+        if open_only:
+            where += " AND ended_at IS NULL"
+        if place is not None:
+            where += " AND (created_at, id) < (?, ?)"
+            values += place
     rows = tx.all(
-        f"SELECT {columns} FROM approvals WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?",  # noqa: S608
+        f"SELECT {columns} FROM approvals{index} WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?",
         (*values, limit),
     )
-    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
+    answers = load_answers_of(tx, [row["id"] for row in rows])
+    return [request_from_row(row, answers.get(row["id"], ())) for row in rows]
 
 
-def list_open_after(tx: Transaction, after: str, plugin: str | None = None) -> list[Approval]:
-    """Return the next open requests of all tenants, by id; of one plugin, or of all."""
-    rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608
-        " WHERE state IN (?, ?) AND id > ? AND (? = '' OR plugin = ?) ORDER BY id LIMIT ?",
-        (*_OPEN, after, plugin or "", plugin or "", REQUESTS_PAGE_ROWS),
-    )
-    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
-
-
-def count_open(tx: Transaction, tenant: str, requester: str = "") -> tuple[int, int]:
-    """Count the open requests and the bytes of their payloads: of a tenant, or of one requester in it."""
-    row = tx.one(
-        "SELECT COUNT(*) AS many, COALESCE(SUM(payload_bytes), 0) AS bytes FROM approvals"
-        " WHERE tenant = ? AND state IN (?, ?) AND (? = '' OR requester = ?)",
-        (tenant, *_OPEN, requester, requester),
-    )
-    return (0, 0) if row is None else (int(row["many"]), int(row["bytes"]))
-
-
-def list_open(tx: Transaction, tenant: str) -> list[Approval]:
-    """Return every open request of a tenant, without answers."""
-    rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND state IN (?, ?) ORDER BY created_at, id",  # noqa: S608
-        (tenant, *_OPEN),
-    )
-    return [_request_from_row(row, ()) for row in rows]
-
-
-def waiting_calls(tx: Transaction) -> dict[str, ApprovalState]:
-    """Return the calls of all tenants that have an open request, with its state."""
-    rows = tx.all("SELECT call, state FROM approvals WHERE state IN (?, ?)", _OPEN)
-    return {row["call"]: ApprovalState(row["state"]) for row in rows}
+def count_requests(tx: Transaction, tenant: str, call: str) -> int:
+    """Count the requests about a call: each edit made one more."""
+    row = tx.one("SELECT COUNT(*) AS many FROM approvals WHERE tenant = ? AND call = ?", (tenant, call))
+    return 0 if row is None else int(row["many"])
 
 
 def latest_for_call(tx: Transaction, tenant: str, call: str) -> Approval | None:
     """Return the latest request about a call, if there is one; an edit creates another."""
     row = tx.one(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND call = ? ORDER BY created_at DESC, id DESC LIMIT 1",  # noqa: S608
+        f"SELECT {COLUMNS} FROM approvals WHERE tenant = ? AND call = ? ORDER BY created_at DESC, id DESC LIMIT 1",
         (tenant, call),
     )
-    return None if row is None else _request_from_row(row, _load_answers(tx, row["id"]))
+    return None if row is None else request_from_row(row, load_answers(tx, row["id"]))
 
 
 def open_for_call(tx: Transaction, tenant: str, call: str) -> list[Approval]:
     """Return the open requests about a call, without answers."""
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND call = ? AND state IN (?, ?)",  # noqa: S608
-        (tenant, call, *_OPEN),
+        f"SELECT {COLUMNS} FROM approvals WHERE tenant = ? AND call = ? AND ended_at IS NULL",
+        (tenant, call),
     )
-    return [_request_from_row(row, ()) for row in rows]
+    return [request_from_row(row, ()) for row in rows]
 
 
 def list_pending_of(tx: Transaction, tenant: str, requester: str, plugin: str) -> list[Approval]:
     """Return the pending requests of one requester for one plugin, oldest first."""
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608
-        " WHERE tenant = ? AND state = ? AND requester = ? AND plugin = ? ORDER BY created_at, id",
-        (tenant, ApprovalState.PENDING.value, requester, plugin),
+        f"SELECT {COLUMNS} FROM approvals INDEXED BY approvals_open_of_requester"
+        " WHERE tenant = ? AND requester = ? AND ended_at IS NULL AND state = 'pending' AND plugin = ?"
+        " ORDER BY created_at, id",
+        (tenant, requester, plugin),
     )
-    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
+    return [request_from_row(row, load_answers(tx, row["id"])) for row in rows]
 
 
 def list_answered_by(tx: Transaction, tenant: str, standing_id: str) -> list[Approval]:
     """Return the requests that waited when a standing approval was given, and that it answered; oldest first."""
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ?"  # noqa: S608
+        f"SELECT {COLUMNS} FROM approvals WHERE tenant = ?"
         " AND id IN (SELECT approval FROM approval_answers WHERE standing = ?) ORDER BY created_at, id",
         (tenant, standing_id),
     )
-    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
+    return [request_from_row(row, load_answers(tx, row["id"])) for row in rows]
 
 
 def find_replacement(tx: Transaction, approval: Approval) -> str | None:
@@ -222,7 +205,7 @@ def find_replacement(tx: Transaction, approval: Approval) -> str | None:
     return None if row is None else row["id"]
 
 
-def insert_answer(tx: Transaction, approval_id: str, answer: ApprovalAnswer) -> None:
+def insert_answer(tx: Transaction, approval: Approval, answer: ApprovalAnswer) -> None:
     """Store one person's answer.
 
     Raises:
@@ -232,7 +215,7 @@ def insert_answer(tx: Transaction, approval_id: str, answer: ApprovalAnswer) -> 
         "INSERT INTO approval_answers (approval, who, approved, at, comment, operator, scope, reach, standing)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (approval, who) DO NOTHING",
         (
-            approval_id,
+            approval.id,
             answer.by,
             answer.approved,
             answer.at,
@@ -244,7 +227,8 @@ def insert_answer(tx: Transaction, approval_id: str, answer: ApprovalAnswer) -> 
         ),
     )
     if not inserted:
-        raise Conflict(f"{answer.by} has answered {approval_id} already", code="approval.answered_before")
+        raise Conflict(f"{answer.by} has answered {approval.id} already", code="approval.answered_before")
+    insert_answered(tx, approval, answer.by)
 
 
 def set_state(tx: Transaction, approval: Approval, state: ApprovalState, *, at: str, why: str = "") -> None:
@@ -264,9 +248,9 @@ def set_state(tx: Transaction, approval: Approval, state: ApprovalState, *, at: 
     if not updated:
         require_open(find_request(tx, approval.binding.subject.tenant, approval.id))
         raise Conflict(f"{approval.id} has changed meanwhile", code="approval.changed", hint="reload it and try again")
+    delete_parties(tx, [approval.id])  # nobody answers it any more
     if ended_at is not None:
-        delete_parties(tx, approval.id)
-        queue.remove(tx, approval.binding.subject.tenant, EXPIRE_JOB, approval.id)
+        end_views(tx, [approval])
 
 
 def token_matches(tx: Transaction, tenant: str, approval_id: str, token: str) -> bool:
@@ -284,21 +268,11 @@ def spend_token(tx: Transaction, tenant: str, approval_id: str, token: str) -> b
     return bool(spent)
 
 
-def list_overdue(tx: Transaction, now: str) -> list[Approval]:
-    """Return the first open requests that are overdue."""
-    rows = tx.all(
-        f"SELECT {_COLUMNS} FROM approvals WHERE state IN (?, ?) AND expires_at <= ?"  # noqa: S608
-        " ORDER BY expires_at, id LIMIT ?",
-        (*_OPEN, now, REQUESTS_PAGE_ROWS),
-    )
-    return [_request_from_row(row, ()) for row in rows]
-
-
 def hash_token(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def _load_answers(tx: Transaction, approval_id: str) -> tuple[ApprovalAnswer, ...]:
+def load_answers(tx: Transaction, approval_id: str) -> tuple[ApprovalAnswer, ...]:
     rows = tx.all(
         "SELECT who, approved, at, comment, operator, scope, reach, standing FROM approval_answers"
         " WHERE approval = ? ORDER BY at, who",
@@ -307,7 +281,34 @@ def _load_answers(tx: Transaction, approval_id: str) -> tuple[ApprovalAnswer, ..
     return tuple(ApprovalAnswer(row.pop("who"), bool(row.pop("approved")), **row) for row in rows)
 
 
-def _request_from_row(row: dict[str, Any], answers: tuple[ApprovalAnswer, ...]) -> Approval:
+def load_answers_of(tx: Transaction, ids: Sequence[str]) -> dict[str, tuple[ApprovalAnswer, ...]]:
+    if not ids:
+        return {}
+    rows = tx.all(
+        "SELECT approval, who, approved, at, comment, operator, scope, reach, standing FROM approval_answers"
+        f" WHERE approval IN ({', '.join('?' * len(ids))}) ORDER BY at, who",
+        ids,
+    )
+    answers: dict[str, tuple[ApprovalAnswer, ...]] = {}
+    for row in rows:
+        approval_id = row.pop("approval")
+        answer = ApprovalAnswer(row.pop("who"), bool(row.pop("approved")), **row)
+        answers[approval_id] = (*answers.get(approval_id, ()), answer)
+    return answers
+
+
+def load_brief(tx: Transaction, ids: Sequence[str]) -> list[Approval]:
+    """Return requests without answers and payloads."""
+    if not ids:
+        return []
+    rows = tx.all(
+        f"SELECT {COLUMNS_WITHOUT_PAYLOAD} FROM approvals WHERE id IN ({', '.join('?' * len(ids))})",
+        ids,
+    )
+    return [request_from_row(row, ()) for row in rows]
+
+
+def request_from_row(row: dict[str, Any], answers: tuple[ApprovalAnswer, ...]) -> Approval:
     return Approval(
         id=row["id"],
         kind=ApprovalRequestKind(row["kind"]),

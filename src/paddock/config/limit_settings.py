@@ -109,14 +109,8 @@ class LimitSettings:
     )
     waiting_per_principal: int = setting(
         100,
-        "How many calls of one person, key or agent may wait for a person at once, with 8 MiB of parameters in all.",
-        kind=SettingKind.INTEGER,
-        minimum=1,
-        tighter=Tightening.LOWER,
-    )
-    waiting_per_tenant: int = setting(
-        1_000,
-        "How many calls of a tenant may wait for a person at once, with 64 MiB of parameters in all.",
+        "How many calls of one person, key or agent may wait for a person at once, with 8 MiB of parameters in all. It "
+        "keeps one agent from burying what others ask; a tenant has no limit.",
         kind=SettingKind.INTEGER,
         minimum=1,
         tighter=Tightening.LOWER,

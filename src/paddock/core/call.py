@@ -119,8 +119,8 @@ class CallContext(Struct, frozen=True):
     call: CallId | None = None
     """For a call with an effect: its id, passed on to the receivers of requests made for it."""
     background: bool = False
-    """Nobody waits for it: its caller detached from it, a schedule or a feed makes it, the host makes it to recover an
-    effect, or goes on with it after a restart."""
+    """Nobody waits for it: its caller detached from it, a schedule or a feed makes it, or the host makes it to recover
+    an effect. A call that waits for a person goes on as it was made."""
     origin: str | None = None
     """Where the caller made it: `cli`, `http`, `mcp` or `console`; with the name of an MCP client as `mcp:NAME`."""
     dry_run: bool = False

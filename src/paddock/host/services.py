@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from paddock.capabilities.artifacts.service import ArtifactService
 from paddock.gate.calls.registry import CallRegistry
+from paddock.gate.calls.waiting_calls import WaitingCalls
 from paddock.host.calls.call_history import CallHistory
 from paddock.host.calls.call_record import CallRecords
 from paddock.host.calls.caller_view import CallableAccess, PermittedPlugins
@@ -79,6 +80,7 @@ class CallServices(Struct, frozen=True):
     """What callers do: call, follow their calls, and see what they may use."""
 
     registry: CallRegistry
+    waiting: WaitingCalls  # finds those too that wait for a person
     actions: ShuActions
     activation: OsqrActivation
     callable_access: CallableAccess

@@ -15,7 +15,6 @@ from paddock.approvals.answer import RememberChoice
 from paddock.core.canonical import hash_of
 from paddock.core.elicitation import Question, QuestionAnswer
 from paddock.core.errors import Conflict, Denied, NeedsApproval
-from paddock.core.ids import CallId
 from paddock.gate.calls.handle import CallHandle
 from paddock.host.host import Host
 from paddock.host.identity.caller import impersonating_operator
@@ -69,9 +68,9 @@ class ApprovalElicitation:
         ):
             return None
         approval_id, tenant = pending.details["approval"], exchange.context.tenant
-        call = self._host.calls.registry.get(CallId(pending.details["call_id"]))
+        call = await self._host.calls.waiting.get(pending.details["call_id"], tenant)
         if call is None:
-            return None  # it waits at another host
+            return None
         answer = await _ask_while_held(exchange, question, call, approval_id)
         if answer is not None:
             if answer.action == "cancel":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gate.test_governed_calls import ANN, TOOLS, Office, made_by, outcome
+from tests.gate.test_governed_calls import ANN, TOOLS, Office, made_by, outcome, waiting_count
 from tests.gate.test_waiting_calls import CLEO, DAN, TWO_SAY_YES
 
 from fixtures.daemons import eventually
@@ -58,7 +58,7 @@ async def test_all_who_wait_with_one_key_get_what_came_of_the_yes(office: Office
         assert (got["status"], got["result"]) == ("succeeded", {"done": "bob"})
         assert (made["result"], got["replay_of"]) == (got["result"], first.id)
         assert "approval" not in got
-        assert host.calls.registry.held_count == 0
+        assert await waiting_count(host) == 0
     assert office.done == ["bob"]
 
 
@@ -69,7 +69,7 @@ async def test_all_who_wait_with_one_key_get_the_no(office: Office) -> None:
         ends = [(await outcome(host, live.id))["error"]["code"] for live in (first, third)]
 
         assert ends == ["approval.denied", "approval.denied"]
-        assert host.calls.registry.held_count == 0
+        assert await waiting_count(host) == 0
     assert office.done == []
 
 
@@ -99,14 +99,14 @@ async def test_a_call_that_another_host_makes_with_the_yes_gets_what_came_of_it_
             ended = await outcome(host, first.id)
 
         assert (ended["status"], ended["result"]) == ("succeeded", {"done": "bob"})
-        assert host.calls.registry.held_count == 0
+        assert await waiting_count(host) == 0
     assert office.done == ["bob"]
 
 
 async def test_a_yes_that_its_host_does_not_use_is_used_where_the_call_waits(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resume, "EXPIRY_CHECK_INTERVAL_S", 0.05)
+    monkeypatch.setattr(resume, "CHECK_INTERVAL_S", 0.05)
     async with office.open() as host:
         first, third, approval = await three(host)
         await elsewhere(host).approve("default", approval, ANN)
@@ -132,7 +132,7 @@ async def test_where_two_hosts_go_on_with_one_yes_both_get_what_came_of_the_quic
         async with open_host(Config(home=office.home, environ={}, role="command")) as other:
             manifest = {"paddock": 1, "name": "mail", "version": "1.0.0", "description": "Mail", "tools": TOOLS}
             await other.embed(manifest, office.functions)
-            await other.approvals.restore_waiting_calls("mail")
+            await other.approvals.resume_approved_calls("mail")
             assert await asyncio.to_thread(begun.wait, 30)
             late = await host.approvals._resumer.on_answered(approved)  # pyright: ignore[reportPrivateUsage]
             assert late is first

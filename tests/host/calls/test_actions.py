@@ -94,7 +94,7 @@ def recorded(home: Home, kind: str) -> list[dict[str, Any]]:
 
 
 async def over(host: Host, call: str) -> Any:
-    live = host.calls.registry.find(call, DEFAULT_TENANT)
+    live = await host.calls.waiting.find(call, DEFAULT_TENANT)
     async with asyncio.timeout(30):
         await live.wait_ended()
     return live.to_json()

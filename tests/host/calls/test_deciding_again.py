@@ -59,7 +59,7 @@ class Slow:
             await host.call("parrot.say", {"text": "x"}, context=made_by(ANN))
         held = asked.value.details
         await host.approvals.approve(held["approval"], ANN)
-        await patiently(host.calls.registry.find(held["call_id"], DEFAULT_TENANT).wait_ended())
+        await patiently((await host.calls.waiting.find(held["call_id"], DEFAULT_TENANT)).wait_ended())
         (standing,) = await host.approvals.list_standing(DEFAULT_TENANT)
         return standing["id"]
 

@@ -37,7 +37,7 @@ async def test_calls_decisions_and_what_waits_are_counted(tmp_path: Path) -> Non
         with pytest.raises(Denied):
             await host.call("mail.look", {}, context=made_by(EVE))
         await held(host)
-        text = host.observability.metrics.render()
+        text = host.observability.metrics.render(held=await host.observability.metrics.count_held())
 
     about: dict[str, Any] = {"tenant": "default", "plugin": "mail", "callable": "look"}
     assert number(text, "paddock_calls_total", status="succeeded", **about) == 3

@@ -309,7 +309,7 @@ async def test_a_call_and_what_became_of_it_are_found_within_its_tenant_alone(ho
         await live.wait()
 
         assert host.calls.registry.find(live.id, ACME) is live
-        assert [call["call_id"] for call in host.calls.registry.recent(10, ACME)] == [live.id]
+        assert [call.id for call in host.calls.registry.recent(10, ACME)] == [live.id]
         assert host.calls.registry.recent(10, DEFAULT_TENANT) == []
         with pytest.raises(NotFound):
             host.calls.registry.find(live.id, DEFAULT_TENANT)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import orjson
 
+from paddock.approvals.model import ApprovedAction
 from paddock.core.call import CallContext
 from paddock.core.clock import format_utc
 from paddock.core.error_formats import ErrorJson, error_to_json
@@ -22,6 +23,7 @@ from paddock.gate.effects.approval_preview import PendingApprovalJson, pending_a
 from paddock.gate.effects.poll_state import CallProgressJson
 from paddock.gate.idempotency.errors import reports_unknown_outcome, with_unknown_outcome_of
 from paddock.gate.invocation import CallCancelled, Invocation
+from paddock.manifest.model import CallableForm, Recovery
 
 MAX_RETAINED_EVENTS = 256
 MAX_RETAINED_EVENT_BYTES = 1024 * 1024  # of one call; the oldest events are dropped first
@@ -75,6 +77,7 @@ class CallHandle:
     """
 
     __slots__ = (
+        "__weakref__",
         "_changed",
         "_count",
         "_ended_at",
@@ -108,7 +111,7 @@ class CallHandle:
     def __init__(
         self,
         call_id: CallId,
-        target: CallTarget,
+        target: CallTarget | ApprovedAction,
         context: CallContext,
         started_at: datetime,
         on_in_progress: Callable[[CallHandle], None],
@@ -116,10 +119,15 @@ class CallHandle:
         retains_result: bool = True,
     ) -> None:
         self.id = call_id
-        self.plugin = target.key.plugin
-        self.callable = target.spec.name
-        self.form = target.spec.form
-        self._recovery = target.spec.recovery
+        self.form: CallableForm | None
+        self._recovery: Recovery
+        if isinstance(target, ApprovedAction):  # it waits for a person, and its plugin is not enabled now
+            self.plugin, self.callable, self.form, self._recovery = target.plugin, target.callable, None, "none"
+        else:
+            self.plugin = target.key.plugin
+            self.callable = target.spec.name
+            self.form = target.spec.form
+            self._recovery = target.spec.recovery
         self.context = context
         self.retains_result = retains_result  # see `CallListener`
         self._started_at = started_at
@@ -177,7 +185,10 @@ class CallHandle:
     def outcome(self) -> Any:
         """Return the result so far, or raise the error or the required approval; see `wait`."""
         if self.approval_required is not None:
-            raise self.approval_required
+            # A copy: the traceback of one that is raised refers to frames, and these to this handle.
+            raise self.approval_required.with_remedy(
+                hint=self.approval_required.hint, action=self.approval_required.action
+            )
         if self.error is not None:
             raise self.error
         return self.result
@@ -296,6 +307,10 @@ class CallHandle:
         """Remember the inputs, until it has ended; an approver may have changed them."""
         self.params = params
 
+    def skip_events(self, count: int) -> None:
+        """Number the next event as if there had been so many before."""
+        self._count += count
+
     def set_canceller(self, cancel: Callable[[], object]) -> None:
         """Set the function that stops its work on cancellation; it is called at once if that was requested already."""
         self._stop = cancel
@@ -345,15 +360,19 @@ class CallHandle:
         self._notify()
 
     def hold(self, approval_required: NeedsApproval) -> None:
-        """Mark the call as waiting for approval."""
-        self.status, self.approval_required = "pending_approval", approval_required
+        """Mark the call as waiting for approval. What waits refers to nothing that refers back to it: it is dropped as
+        soon as nobody follows it."""
+        clear_tracebacks(approval_required)
+        self.status, self.approval_required, self._questions = "pending_approval", approval_required, None
         self._settled = True
         # The token is for the requester alone.
         details = {name: value for name, value in approval_required.details.items() if name != "token"}
         self._append_event({"type": "approval", **details}, "approval")
 
-    def resume(self, context: CallContext) -> None:
+    def resume(self, context: CallContext, target: CallTarget | None = None) -> None:
         """Continue the call, in a context with the current rights of its principal."""
+        if target is not None:
+            self.form, self._recovery = target.spec.form, target.spec.recovery
         self.status, self.approval_required, self.context = "running", None, context
         self._settled = False
         self._notify()

@@ -1,12 +1,14 @@
-"""Registry of calls: those in flight, those that wait for approval, and the most recently ended ones."""
+"""Registry of calls: those in flight, those that are followed while they wait, and the most recently ended ones."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
+from paddock.approvals.model import ApprovedAction
 from paddock.core.action import Action
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
@@ -14,7 +16,7 @@ from paddock.core.errors import Busy, HostError, NeedsApproval, NotFound, Paddoc
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.printable import printable
 from paddock.gate.admission.call_slots import CallSlots
-from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, CallSummaryJson, do_nothing
+from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, do_nothing
 from paddock.gate.calls.other_nodes import claimed_by_other_host, wait_for_remote_outcome
 from paddock.gate.calls.recent_calls import MAX_ENDED_CALLS, RecentCalls
 from paddock.gate.calls.tasks import CallTasks
@@ -23,17 +25,31 @@ from paddock.gate.gate import Gate
 from paddock.gate.invocation import CallCancelled, CallRequest
 from paddock.runtime.calls import AskCaller, OnEvent
 
+MAX_JOINED_CALLS = 1_000  # repetitions of calls that wait for a person
+
+
+class _JoinedCall(NamedTuple):
+    """A call that waits for the approval of another call, which has the same key; nothing of it is stored."""
+
+    handle: CallHandle
+    request: CallRequest
+
 
 class CallRegistry:
-    """Holds every call in flight and the last thousand that ended, for all tenants; each tenant sees its own."""
+    """Holds every call in flight and the last thousand that ended, for all tenants; each tenant sees its own.
+
+    A call that waits for a person is held only while somebody follows it; see `WaitingCalls`.
+    """
 
     def __init__(self, gate: Gate, tasks: CallTasks, clock: Clock, random: Random) -> None:
         self._gate = gate
         self._tasks = tasks
         self._clock = clock
         self._random = random
-        self._calls: dict[str, CallHandle] = {}
-        self._joined_requests: dict[CallId, CallRequest] = {}  # of calls that wait for another call's approval
+        self._calls: dict[str, CallHandle] = {}  # that run or have ended
+        # Calls that wait for a person, while somebody follows them. What waits is a row: a handle is made of it again.
+        self._held: WeakValueDictionary[str, CallHandle] = WeakValueDictionary()
+        self._joined: dict[CallId, _JoinedCall] = {}
         self._recent = RecentCalls()
         self._just_ended: list[CallHandle] = []
         self._slots = CallSlots()
@@ -146,25 +162,38 @@ class CallRegistry:
         retains_result: bool = True,
     ) -> CallHandle:
         handle = CallHandle(
-            call_id,
-            target,
-            context,
-            started_at,
-            # An operator may work for a day, and the host does nothing for the call meanwhile.
-            on_in_progress=lambda handle: self._slots.release(handle.id),
-            retains_result=retains_result,
+            call_id, target, context, started_at, on_in_progress=self._on_in_progress, retains_result=retains_result
         )
         self._calls[call_id] = handle
         return handle
 
+    def _on_in_progress(self, handle: CallHandle) -> None:
+        # An operator may work for a day, and the host does nothing for the call meanwhile.
+        self._slots.release(handle.id)
+
     def restore_held(
-        self, call_id: CallId, target: CallTarget, context: CallContext, approval_required: NeedsApproval
+        self,
+        call_id: CallId,
+        target: CallTarget | ApprovedAction,
+        context: CallContext,
+        approval_required: NeedsApproval,
+        *,
+        params: Mapping[str, Any],
+        started_at: str,
+        edits: int = 0,
     ) -> CallHandle:
-        """Register a call that waits for approval and was made before this host started."""
-        handle = self._calls.get(call_id)
+        """Return a call that waits for approval, made of what is stored of it; the registry keeps no reference to it.
+
+        `edits` is how often its request was replaced: that many events came before the one that asks.
+        """
+        handle = self.get(call_id)
         if handle is None:
-            handle = self._register(call_id, target, context, self._now())
+            begun = datetime.fromisoformat(started_at)
+            handle = CallHandle(call_id, target, context, begun, on_in_progress=self._on_in_progress)
+            handle.begin(params)
+            handle.skip_events(edits)
             handle.hold(approval_required)
+            self._held[call_id] = handle
         return handle
 
     def restore_in_progress(self, call_id: CallId, target: CallTarget, context: CallContext, started_at: str) -> None:
@@ -184,13 +213,15 @@ class CallRegistry:
         """
         if self._closed:
             return
-        handle.resume(context)
+        handle.resume(context, target)
+        self._keep(handle)
         self._start(handle, self._request(handle, target, params, answers=True, approval=approval))
 
     def follow_remote(self, handle: CallHandle) -> None:
         """Follow a call that waited here and that another host runs: it gets the outcome from there."""
         if handle.approval_required is not None:
             handle.resume(handle.context)
+            self._keep(handle)
             handle.on_progress()
             self._tasks.start_soon(self._follow_remote, handle)
 
@@ -199,19 +230,42 @@ class CallRegistry:
 
         See `resume_approved`.
         """
-        request = self._joined_requests.get(handle.id)
-        if handle.approval_required is not None and request is not None and not self._closed:
-            del self._joined_requests[handle.id]
+        joined = self._joined.get(handle.id)
+        if handle.approval_required is not None and joined is not None and not self._closed:
+            del self._joined[handle.id]
             handle.resume(context)
-            answers = request.ask is not None
+            self._keep(handle)
+            request, answers = joined.request, joined.request.ask is not None
             self._start(handle, self._request(handle, request.target, request.payload, answers=answers))
 
-    def abandon(self, handle: CallHandle, error: PaddockError, status: CallStatus = "failed") -> None:
+    def abandon(
+        self,
+        handle: CallHandle,
+        error: PaddockError,
+        status: CallStatus = "failed",
+    ) -> None:
         """End a call that waits for approval and will not run. Does nothing if it no longer waits."""
         if handle.approval_required is None:
             return
         handle.end(status, self._now(), error=error)
+        self._keep(handle)
         self._retain(handle)
+
+    def _keep(self, handle: CallHandle) -> None:
+        """Keep a call that waited and does not any more."""
+        self._held.pop(handle.id, None)
+        self._calls[handle.id] = handle
+
+    def _let_go(self, handle: CallHandle, request: CallRequest) -> None:
+        """Let go of a call that waits for a person; of one that waits for another call's, which has no row, at last."""
+        self._calls.pop(handle.id, None)
+        self._held[handle.id] = handle
+        if handle.approval_call_id != handle.id:
+            self._joined[handle.id] = _JoinedCall(handle, request)
+            while len(self._joined) > MAX_JOINED_CALLS:
+                oldest = next(iter(self._joined.values())).handle
+                hint = "repeat it with the same key for the result"
+                self.abandon(oldest, CallCancelled("too many calls repeat one that waits", hint=hint), "cancelled")
 
     def _start(self, handle: CallHandle, request: CallRequest) -> None:
         self._slots.acquire(handle.id, handle.context.tenant)
@@ -223,8 +277,8 @@ class CallRegistry:
         return self._closed
 
     def get(self, call_id: str) -> CallHandle | None:
-        """Return a call of any tenant if this host knows it."""
-        return self._calls.get(call_id)
+        """Return a call of any tenant if this host has it; see `WaitingCalls.get` for those that wait for a person."""
+        return self._calls.get(call_id) or self._held.get(call_id)
 
     async def describe(self, handle: CallHandle) -> CallJson:
         """Serialize a call; for one in progress also include the operator's last report and the next poll time."""
@@ -238,26 +292,30 @@ class CallRegistry:
         """Number of calls that hold a slot."""
         return len(self._slots)
 
-    @property
-    def held_count(self) -> int:
-        """Number of calls that wait for approval."""
-        return len(self.list_held())
-
     def list_held(self) -> list[CallHandle]:
-        """List the calls that wait for approval."""
-        return [handle for handle in self._calls.values() if handle.approval_required is not None]
+        """List the calls that wait for approval and that somebody follows here."""
+        return [handle for handle in self._held.values() if handle.approval_required is not None]
+
+    def list_joined(self, call: str) -> list[CallHandle]:
+        """List the calls that wait for the approval of this one, since they have the same key."""
+        joined = self._joined.values()
+        return [one.handle for one in joined if one.handle.approval_call_id == call != one.handle.id]
 
     def list_current(self, tenant: Tenant) -> list[CallHandle]:
-        """List the calls of a tenant that run or wait."""
-        return [handle for handle in self._calls.values() if handle.context.tenant == tenant and not handle.is_over]
+        """List the calls of a tenant that run, and of those that wait the ones that somebody follows here."""
+        return [handle for handle in self._all() if handle.context.tenant == tenant and not handle.is_over]
+
+    def _all(self) -> list[CallHandle]:
+        return [*self._calls.values(), *self._held.values()]
 
     def find(self, call_id: str, tenant: Tenant, is_visible: Callable[[CallHandle], bool] | None = None) -> CallHandle:
         """Find a tenant's call by its id; `is_visible` filters for callers that may not see all calls.
 
         Raises:
-            NotFound: there is none that is visible, or it was evicted.
+            NotFound: there is none that is visible, or it was evicted, or it waits for a person and nobody follows it;
+                see `WaitingCalls.find`.
         """
-        handle = self._calls.get(call_id)
+        handle = self.get(call_id)
         if handle is None or handle.context.tenant != tenant or not (is_visible is None or is_visible(handle)):
             shown_id = printable(call_id, 64)  # the id comes from a URL and may be any text
 
@@ -271,15 +329,14 @@ class CallRegistry:
 
     def recent(
         self, limit: int, tenant: Tenant, is_visible: Callable[[CallHandle], bool] | None = None
-    ) -> list[CallSummaryJson]:
-        """List the latest calls of a tenant, newest first, as JSON data without results; see `find`."""
+    ) -> list[CallHandle]:
+        """List the latest calls of a tenant, newest first; see `find`."""
         visible = [
             handle
-            for handle in self._calls.values()
+            for handle in self._all()
             if handle.context.tenant == tenant and (not is_visible or is_visible(handle))
         ]
-        newest = sorted(visible, key=lambda handle: handle.started_at, reverse=True)[:limit]
-        return [handle.summary() for handle in newest]
+        return sorted(visible, key=lambda handle: handle.started_at, reverse=True)[:limit]
 
     async def drain(self, seconds: float) -> None:
         """Refuse new calls, wait this long for the running ones, then cancel them."""
@@ -303,8 +360,8 @@ class CallRegistry:
         if request.approval is not None:
             work = self._run_or_follow_remote(handle, work)
         await self._supervise(handle, work, request.approval)
-        if handle.approval_call_id not in (None, handle.id):
-            self._joined_requests[handle.id] = request
+        if handle.approval_required is not None:
+            self._let_go(handle, request)
 
     async def _run_or_follow_remote(self, handle: CallHandle, local_call: Coroutine[Any, Any, Any]) -> Any:
         """Run an approved call, or follow it elsewhere: an approval is used by one host, and another may be faster."""
@@ -368,7 +425,7 @@ class CallRegistry:
             self._retain(handle)
 
     def _retain(self, handle: CallHandle) -> None:
-        self._joined_requests.pop(handle.id, None)
+        self._joined.pop(handle.id, None)
         for evicted in self._recent.add(handle.context.tenant, handle.id, handle.size):
             del self._calls[evicted]
 

@@ -45,8 +45,11 @@ def pending_approval_json(error: NeedsApproval) -> PendingApprovalJson:
     return cast("PendingApprovalJson", dict(error.details))
 
 
-def approval_required_error(approval: Approval, target: CallTarget, **extra_details: str) -> NeedsApproval:
-    """Build the error for the caller of a call that waits for approval; `extra_details` are for that caller alone."""
+def approval_required_error(approval: Approval, target: CallTarget | None, **extra_details: str) -> NeedsApproval:
+    """Build the error for the caller of a call that waits for approval; `extra_details` are for that caller alone.
+
+    Without a target, where its plugin is not enabled now, it says less.
+    """
     four_eyes = approval.binding.four_eyes
     preview = approval_preview(approval, target)
     details: PendingApprovalJson = {
@@ -60,8 +63,10 @@ def approval_required_error(approval: Approval, target: CallTarget, **extra_deta
         "expires_at": approval.binding.expires_at,
         "preview": {**preview, "reason": approval.caller_reason},
     }
+    subject = approval.binding.subject
+    title = f"{subject.plugin} {subject.callable}" if target is None else target.title
     return NeedsApproval(
-        f"{target.title} waits for a person: {waiting_text(preview['does'], approval.caller_reason)}",
+        f"{title} waits for a person: {waiting_text(preview['does'], approval.caller_reason)}",
         hint="a person other than the requester has to approve it" if four_eyes else "",
         action=Action.of("approval.approve", approval=approval.id, tenant=approval.binding.subject.tenant),
         details={**details, **extra_details},

@@ -22,7 +22,7 @@ from paddock.gate.authorization import Authorizer, MadeDecision, denied_error
 from paddock.gate.effects.approval_preview import approval_required_error
 from paddock.gate.effects.coordinator import EffectCoordinator
 from paddock.gate.effects.deferred_cleanups import DeferredCleanups
-from paddock.gate.effects.stored_context import dump_context
+from paddock.gate.effects.stored_context import dump_waiting_context
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.invocation import Invocation
 from paddock.ledger.entry import EventSource
@@ -226,7 +226,7 @@ class CallStarter(Struct, frozen=True):
             subject=self._approved_action(invocation),
             kind=ApprovalRequestKind(asked.kind),
             payload=dict(invocation.payload),
-            context=dump_context(context),
+            context=dump_waiting_context(context),
             requester=context.principal.id,
             for_person=context.principal.person,
             approvers=asked.approvers,

@@ -9,7 +9,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from paddock.core.call import CallContext, PolicySnapshot, Principal
-from paddock.core.ids import AgentPath, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId
+from paddock.core.ids import (
+    AgentPath,
+    OperatorId,
+    PrincipalId,
+    ProjectId,
+    RequestId,
+    SessionId,
+    StepId,
+    Tenant,
+    WorkflowId,
+)
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.principals.principal_name import resolve_principal
 from paddock.store.database import Database
@@ -26,6 +36,7 @@ _STORED_FIELDS: dict[str, Any] = {
     "idempotency_key": str,
     "origin": str,
 }
+_LOADED_FIELDS: dict[str, Any] = _STORED_FIELDS | {"trace": str}
 
 
 def dump_context(context: CallContext) -> dict[str, Any]:
@@ -38,10 +49,56 @@ def dump_context(context: CallContext) -> dict[str, Any]:
     return stored
 
 
+def dump_waiting_context(context: CallContext) -> dict[str, Any]:
+    """Convert the context of a call that waits for a person to JSON data: it is decided later as it was made.
+
+    So the rights of its caller are in it, too: which roles and scopes a credential stands for is known only while it is
+    presented.
+    """
+    caller = context.principal
+    rights = {
+        "kind": caller.kind,
+        "roles": sorted(caller.roles),
+        "scopes": sorted(caller.scopes),
+        "groups": sorted(caller.groups),
+        "interactive": caller.interactive,
+        "owner": caller.owner,
+    }
+    trace = {} if context.trace is None else {"trace": context.trace}
+    return {**dump_context(context), **trace, "background": context.background, "rights": rights}
+
+
+def load_presented(stored: Mapping[str, Any], current: Principal) -> Principal:
+    """Build the principal of a waiting call: as it presented itself then, without the rights that it has lost since.
+
+    Args:
+        stored: What `dump_waiting_context` returned.
+        current: The same principal, or the owner of its token, looked up again.
+    """
+    rights: Mapping[str, Any] | None = stored.get("rights")
+    if rights is None:
+        return current  # an older version stored it
+    owner = rights["owner"]
+    presented = Principal(
+        PrincipalId(str(stored["principal"])),
+        frozenset(rights["scopes"]),
+        frozenset(rights["roles"]),
+        kind=rights["kind"],
+        groups=frozenset(rights["groups"]),
+        interactive=rights["interactive"],
+        tenant=current.tenant,
+        owner=None if owner is None else PrincipalId(owner),
+    )
+    return presented.restricted_to(current)
+
+
 def load_context(stored: Mapping[str, Any], principal: Principal) -> CallContext:
-    """Build the context of a stored call for the current principal. No caller waits for such a call."""
-    fields = {name: _STORED_FIELDS[name](value) for name, value in stored.items() if name in _STORED_FIELDS}
-    return CallContext(principal, background=True, **fields)
+    """Build the context of a stored call for the current principal.
+
+    No caller waits for such a call, unless it says otherwise of itself: see `dump_waiting_context`.
+    """
+    fields = {name: _LOADED_FIELDS[name](value) for name, value in stored.items() if name in _LOADED_FIELDS}
+    return CallContext(principal, background=bool(stored.get("background", True)), **fields)
 
 
 async def restore_context(

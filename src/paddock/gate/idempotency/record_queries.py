@@ -23,7 +23,8 @@ _RECOVERY_JOB_EXISTS = (
     f"AND queue.kind IN ('{RECOVER_JOB}', '{RECOVER_JOB}:' || effects.node))"
 )
 
-_WAITING = f"state = ? AND (recovery = 'none' OR NOT {_RECOVERY_JOB_EXISTS})"  # for a person
+_IN_DOUBT = f"INDEXED BY effects_in_doubt WHERE state = '{EffectState.IN_DOUBT.value}'"  # few among very many
+_WAITING = f"{_IN_DOUBT} AND (recovery = 'none' OR NOT {_RECOVERY_JOB_EXISTS})"  # for a person
 
 
 class RecoverySchedule(NamedTuple):
@@ -68,17 +69,17 @@ def list_waiting(
     tx: Transaction, tenant: Tenant, *, after: tuple[str, str] | None = None, limit: int = 1000
 ) -> list[IdempotencyRecord]:
     """List a tenant's effects in doubt that no host recovers, oldest first, optionally after a time and call."""
-    where, values = f"{_WAITING} AND tenant = ?", [EffectState.IN_DOUBT.value, tenant]
+    where, values = f"{_WAITING} AND tenant = ?", [str(tenant)]
     if after is not None:
         where += " AND (claimed_at, call) > (?, ?)"
         values += after
-    rows = tx.all(f"{SELECT_RECORD} WHERE {where} ORDER BY claimed_at, call LIMIT ?", (*values, limit))
+    rows = tx.all(f"{SELECT_RECORD} {where} ORDER BY claimed_at, call LIMIT ?", (*values, limit))
     return [record_from_row(row) for row in rows]
 
 
 def find_waiting(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRecord | None:
     """Return the effect of a call if it is in doubt and no host recovers it."""
-    row = tx.one(f"{SELECT_RECORD} WHERE {_WAITING} AND tenant = ? AND call = ?", (EffectState.IN_DOUBT, tenant, call))
+    row = tx.one(f"{SELECT_RECORD} {_WAITING} AND tenant = ? AND call = ?", (tenant, call))
     return None if row is None else record_from_row(row)
 
 
@@ -96,9 +97,7 @@ def list_resolved(
 
 def count_in_doubt_by_tenant(tx: Transaction) -> dict[Tenant, int]:
     """Count effects in doubt for each tenant that has any."""
-    rows = tx.all(
-        "SELECT tenant, COUNT(*) AS count FROM effects WHERE state = ? GROUP BY tenant", (EffectState.IN_DOUBT,)
-    )
+    rows = tx.all(f"SELECT tenant, COUNT(*) AS count FROM effects {_IN_DOUBT} GROUP BY tenant")
     return {Tenant(row["tenant"]): row["count"] for row in rows}
 
 
@@ -149,7 +148,7 @@ def count_in_doubt(tx: Transaction, tenant: Tenant) -> InDoubtCount:
     recovers = f"recovery <> 'none' AND {_RECOVERY_JOB_EXISTS}"
     row = tx.one(
         f"SELECT COUNT(*) AS total, SUM(CASE WHEN {recovers} THEN 0 ELSE 1 END) AS waiting, "
-        f"MAX(CASE WHEN {recovers} THEN '' ELSE call END) AS latest FROM effects WHERE state = ? AND tenant = ?",
-        (EffectState.IN_DOUBT, tenant),
+        f"MAX(CASE WHEN {recovers} THEN '' ELSE call END) AS latest FROM effects {_IN_DOUBT} AND tenant = ?",
+        (tenant,),
     )
     return InDoubtCount(row["total"], row["waiting"], row["latest"]) if row and row["total"] else InDoubtCount()

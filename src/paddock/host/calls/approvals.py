@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypedDict
 
-from paddock.approvals.access import Answerer, can_see, can_see_standing, may_answer, require_may_answer
+from paddock.approvals.access import Answerer, can_see, can_see_standing, require_may_answer
 from paddock.approvals.answer import RememberChoice
 from paddock.approvals.model import (
-    OPEN_STATES,
     Approval,
     ApprovalReach,
     ApprovalRequestKind,
@@ -154,16 +153,10 @@ class ApprovalService:
         Raises:
             NotFound: there is no request with the id `before`.
         """
-        states = () if ended else tuple(sorted(OPEN_STATES))
-        found: list[Approval] = []
-        while len(found) < limit:
-            page = await self._approvals.page(tenant, states, before=before, limit=limit, short_payloads=short_params)
-            found += [request for request in page if to is None or can_see(request, to)]
-            if len(page) < limit:
-                break
-            before = page[-1].id
-        names = await self._names.read(tenant)
-        return self._summaries(found[:limit], to, names, short_params=short_params)
+        page = await self._approvals.page(
+            tenant, open_only=not ended, to=to, before=before, limit=limit, short_payloads=short_params
+        )
+        return self._summaries(page, to, await self._names.read(tenant), short_params=short_params)
 
     def _summaries(
         self,
@@ -175,26 +168,6 @@ class ApprovalService:
     ) -> list[ApprovalSummaryJson]:
         summaries = [self._to_json_for(request, to, names) for request in approvals]
         return summaries if short_params else [_without_params(summary) for summary in summaries]
-
-    async def pending(
-        self, principal: Principal, *, limit: int
-    ) -> tuple[list[ApprovalSummaryJson], list[ApprovalSummaryJson]]:
-        """List pending requests as in `list_requests`: those this principal may answer, and visible ones for others."""
-        answerable: list[Approval] = []
-        others: list[Approval] = []
-        before: str | None = None
-        while len(answerable) < limit:
-            page = await self._approvals.page(
-                principal.tenant, (ApprovalState.PENDING,), before=before, limit=DEFAULT_PAGE_SIZE
-            )
-            for request in page:
-                if can_see(request, principal):
-                    (answerable if may_answer(request, Answerer(principal)) else others).append(request)
-            if len(page) < DEFAULT_PAGE_SIZE:
-                break
-            before = page[-1].id
-        names = await self._names.read(principal.tenant)
-        return self._summaries(answerable[:limit], principal, names), self._summaries(others[:limit], principal, names)
 
     async def find(self, tenant: str, approval_id: str, *, to: Principal | None = None) -> ApprovalJson:
         """Return one request with its replacement and the standing approval that resulted from it.
@@ -246,9 +219,9 @@ class ApprovalService:
         denied = await self._approvals.deny(by.tenant, approval_id, by, through=through, comment=comment)
         return await self._apply_answer(denied)
 
-    async def restore_waiting_calls(self, plugin: str) -> None:
-        """Restore the calls of a newly available plugin that wait for approval."""
-        await self._resumer.restore_open(plugin)
+    async def resume_approved_calls(self, plugin: str) -> None:
+        """Make the calls of a newly available plugin that were approved before."""
+        await self._resumer.resume_unused(plugin)
 
     async def cancel(self, call: CallHandle) -> None:
         """Cancel a call, whether it runs or waits for approval."""

@@ -13,9 +13,9 @@ from paddock.approvals.store import latest_for_call
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import Clock, format_utc
 from paddock.core.events.calls import CallEnded
-from paddock.core.ids import Tenant
+from paddock.core.ids import CallId, Tenant
 from paddock.core.schema_annotations import DateTime
-from paddock.gate.calls.handle import CallHandle
+from paddock.gate.calls.handle import CallHandle, CallSummaryJson
 from paddock.gate.calls.registry import CallRegistry
 from paddock.host.calls.day_statistics import DayStatistics, DayStatisticsJson, last_seq_before, read_calls_of_day
 from paddock.host.ledger.reader import LedgerReader
@@ -65,6 +65,13 @@ class CallPage(NamedTuple):
     current: list[CallRowJson]
     ended: list[CallRowJson]
     older: int | None
+
+
+class RecentCall(NamedTuple):
+    """A call that runs, waits, or ended a short time ago; and the principal that made it."""
+
+    summary: CallSummaryJson
+    who: str
 
 
 class _HistoryRows(NamedTuple):
@@ -122,6 +129,26 @@ class CallHistory:
         current = self._current(by, wanted, callers, names, waiting) if shows_current else []
         shown = {one["call_id"] for one in current}
         return CallPage(current, [one for one in ended if one["call_id"] not in shown], older)
+
+    async def recent(self, by: Principal, limit: int) -> list[RecentCall]:
+        """Return the newest calls that run here, wait on any host, or ended here."""
+        now = self._clock.now().isoformat()
+
+        def read(tx: Transaction) -> list[WaitingCall]:
+            callers = _visible_callers(tx, by, CallFilter())
+            return list_waiting_calls(tx, by.tenant, now, requesters=callers, plugin="", limit=limit)
+
+        waiting = await self._database.read(read)
+        operates = OPERATOR in by.roles
+        handles = self._registry.recent(
+            limit,
+            by.tenant,
+            lambda call: operates or by.id in (call.context.principal.id, call.context.principal.owner),
+        )
+        listed = [RecentCall(one.summary(), one.context.principal.id) for one in handles]
+        here = {one.id for one in handles}
+        listed += [RecentCall(_waiting_summary(one), one.requester) for one in waiting if one.call not in here]
+        return sorted(listed, key=lambda one: one.summary["started_at"], reverse=True)[:limit]
 
     async def day(self, tenant: Tenant, day: date | None = None) -> DayStatisticsJson:
         """Return how the calls of a day went, today by default; UTC."""
@@ -271,8 +298,21 @@ def _handle_json(handle: CallHandle, names: Mapping[str, str]) -> CallRowJson:
     }
 
 
+def _waiting_summary(waiting: WaitingCall) -> CallSummaryJson:
+    return {
+        "call_id": CallId(waiting.call),
+        "plugin": waiting.plugin,
+        "callable": waiting.callable,
+        "status": "pending_approval",
+        "started_at": format_utc(datetime.fromisoformat(waiting.created_at)),
+        "ended_at": None,
+        "events": 1,
+        "questions": [],
+    }
+
+
 def _waiting_json(waiting: WaitingCall, names: Mapping[str, str]) -> CallRowJson:
-    """Return a call that another host keeps, or one that has ended since; its answer lets it go on."""
+    """Return a call that nobody follows here; its answer lets it go on."""
     return {
         "call_id": waiting.call,
         "name": full_name(waiting.plugin, waiting.callable),

@@ -23,6 +23,7 @@ from paddock.gate.calls.call_details import CallDetails, CallDetailsStore
 from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus
 from paddock.gate.calls.redact_inputs import redact_inputs
 from paddock.gate.calls.registry import CallRegistry
+from paddock.gate.calls.waiting_calls import WaitingCalls
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.idempotency.records import IdempotencyRecord, find_by_call
 from paddock.host.explain.call_explanation import CallExplanation, CallExplanationJson
@@ -110,6 +111,7 @@ class CallRecords:
     def __init__(
         self,
         registry: CallRegistry,
+        waiting: WaitingCalls,
         explanations: ExplainService,
         ledger: LedgerReader,
         details: CallDetailsStore,
@@ -120,6 +122,7 @@ class CallRecords:
         clock: Clock,
     ) -> None:
         self._registry = registry
+        self._waiting = waiting
         self._explanations = explanations
         self._ledger = ledger
         self._details = details
@@ -139,7 +142,7 @@ class CallRecords:
         Raises:
             NotFound: there is no such call for them.
         """
-        handle = self._visible_handle(call_id, by)
+        handle = await self._visible_handle(call_id, by)
         explanation, problem = await self._explanation(call_id, by)
         if handle is None and explanation is None and (not problem or OPERATOR not in by.roles):
             raise unknown_call_error(call_id)
@@ -203,9 +206,9 @@ class CallRecords:
             record["problem"] = problem
         return record
 
-    def _visible_handle(self, call_id: str, by: Principal) -> CallHandle | None:
-        handle = self._registry.get(call_id)
-        if handle is None or handle.context.tenant != by.tenant:
+    async def _visible_handle(self, call_id: str, by: Principal) -> CallHandle | None:
+        handle = await self._waiting.get(call_id, by.tenant)
+        if handle is None:
             return None
         made_by = handle.context.principal
         return handle if OPERATOR in by.roles or by.id in (made_by.id, made_by.owner) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.approvals.removal import remove_group
+from paddock.approvals.removal import names_of_group, remove_group
 from paddock.core.call import Principal
 from paddock.core.ids import Tenant
 from paddock.host.identity.caller import require_interactive_person
@@ -42,5 +42,7 @@ class GroupService:
         """Remove a group, and void the requests that only it could answer; see `remove_group`."""
         require_interactive_person(by)
         return await self._transactions.write_removal(
-            by, lambda change, approvals: remove_group(change, approvals, name)
+            by,
+            lambda change, approvals: remove_group(change, approvals, name),
+            lambda tx: names_of_group(tx, by.tenant, name),
         )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from paddock.approvals.removal import remove_person
+from paddock.approvals.removal import names_of_person, remove_person
 from paddock.approvals.store import ApprovalTransaction
 from paddock.capabilities.artifacts.readers import forget_recipients
 from paddock.core.call import OPERATOR, Principal
@@ -110,7 +110,11 @@ class PeopleService:
         """
         require_interactive_person(by)
         _forbid_on_self(by, name, "remove")
-        return await self._transactions.write_removal(by, lambda change, approvals: _remove(change, approvals, name))
+        return await self._transactions.write_removal(
+            by,
+            lambda change, approvals: _remove(change, approvals, name),
+            lambda tx: names_of_person(tx, by.tenant, name),
+        )
 
     async def list_identities(self, tenant: Tenant, name: str) -> tuple[Person, list[ExternalIdentity]]:
         """Return a person and their identities at all providers; raises NotFound."""

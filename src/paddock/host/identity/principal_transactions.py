@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+from paddock.approvals.removal import end_some_approvals_of
 from paddock.approvals.store import ApprovalTransaction
 from paddock.core.call import Principal
 from paddock.core.clock import Clock, Random
@@ -64,13 +65,31 @@ class PrincipalTransactions:
         return await self._write_and_invalidate(lambda tx: write(self._begin_change(tx, by.tenant, by.id)))
 
     async def write_removal(
-        self, by: Principal, write: Callable[[AuditedTransaction, ApprovalTransaction], T]
+        self,
+        by: Principal,
+        write: Callable[[AuditedTransaction, ApprovalTransaction], T],
+        names: Callable[[Transaction], Collection[str]] | None = None,
     ) -> Removal[T]:
-        """Run a removal, with the approval requests that depend on what is removed. Programs may do this too."""
+        """Run a removal, with the approval requests that depend on what is removed. Programs may do this too.
+
+        Args:
+            by: The principal that removes.
+            write: Removes, and ends the requests that are open then.
+            names: Returns the names of what is removed, where very many requests may depend on it.
+        """
+        if names is not None:
+            await self._end_requests(by, names)
         removed = await self._write_and_invalidate(
             lambda tx: write(self._begin_change(tx, by.tenant, by.id), self._begin_approval_unit(tx, by))
         )
         return Removal(removed, await self._store.run(lambda store: store.database.truncate_log()))
+
+    async def _end_requests(self, by: Principal, names: Callable[[Transaction], Collection[str]]) -> None:
+        def end_some(tx: Transaction) -> bool:
+            return end_some_approvals_of(self._begin_approval_unit(tx, by), names(tx))
+
+        while await self._database.write(end_some):
+            pass
 
     async def _write_and_invalidate(self, write: Callable[[Transaction], T]) -> T:
         result = await self._database.write(write)

@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple, TypeAlias, TypedDict
 
 from msgspec import Struct, field
 
+from paddock.approvals.open_requests import count_waiting
 from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.schema_annotations import NonNegativeInt
@@ -39,6 +40,7 @@ _DURATION_BUCKETS_S = (
     30.0,
     120.0,
 )
+MAX_COUNTED_HELD = 1_000_000
 # Plugins choose the names of callables: one must neither fill the memory nor hide its neighbours.
 MAX_SERIES_PER_PLUGIN = 1_000
 OVERFLOW_LABEL = "(others)"  # stands for all further names
@@ -182,12 +184,18 @@ class Metrics:
             self._series_counts[series.tenant, series.plugin] += 1
         return self._histograms.setdefault(series, Histogram(_DURATION_BUCKETS_S))
 
-    def render(self, in_doubt: Mapping[Tenant, int] | None = None) -> str:
-        """Render everything in Prometheus's text format; `in_doubt` is the result of `count_unknown_outcomes`."""
-        in_doubt_values: MetricValues = {
-            "paddock_calls_in_doubt": {(tenant,): count for tenant, count in (in_doubt or {}).items()}
+    def render(self, in_doubt: Mapping[Tenant, int] | None = None, held: int | None = None) -> str:
+        """Render everything in Prometheus's text format.
+
+        Args:
+            in_doubt: The result of `count_unknown_outcomes`.
+            held: The result of `count_held`.
+        """
+        stored_values: MetricValues = {
+            "paddock_calls_in_doubt": {(tenant,): count for tenant, count in (in_doubt or {}).items()},
+            "paddock_calls_held": {} if held is None else {(): held},
         }
-        values = {**self._call_values(), **self._plugin_values(), **self._host_values(), **in_doubt_values}
+        values = {**self._call_values(), **self._plugin_values(), **self._host_values(), **stored_values}
         return "".join(f"{line}\n" for family in METRIC_FAMILIES for line in family.lines(values[family.name]))
 
     def plugin_call_stats(self) -> list[PluginCallStats]:
@@ -205,6 +213,13 @@ class Metrics:
             return {DEFAULT_TENANT: 0} | await self._database.read(count_in_doubt_by_tenant)
         except StoreUnavailable:
             return {}
+
+    async def count_held(self) -> int | None:
+        """Count the calls that wait for a person, on whichever host; None while the store is unavailable."""
+        try:
+            return await self._database.read(lambda tx: count_waiting(tx, MAX_COUNTED_HELD))
+        except StoreUnavailable:
+            return None
 
     def _call_values(self) -> MetricValues:
         ended, decisions, errors = Counter[LabelValues](), Counter[LabelValues](), Counter[LabelValues]()
@@ -240,7 +255,6 @@ class Metrics:
     def _host_values(self) -> MetricValues:
         return {
             "paddock_calls_running": {(): self._calls.running_count},
-            "paddock_calls_held": {(): self._calls.held_count},
             "paddock_ledger_waiting": {(): self._ledger.queued},
             "paddock_ledger_lost": {(): self._ledger.lost},
             "paddock_recording": {(): self._ledger.failing is None},

@@ -66,7 +66,7 @@ class EmbeddedPlugins:
         store: The plugin store.
         views: The plugin store, for reads.
         reconciler: Holds the embedded plugins beside the installed ones.
-        restore_waiting_calls: Restores a plugin's calls that wait for approval since an earlier run of the program.
+        resume_approved_calls: Makes a plugin's calls that were approved and not made in an earlier run of the program.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class EmbeddedPlugins:
         store: StoreThread,
         views: StoreThread,
         reconciler: Reconciler,
-        restore_waiting_calls: Callable[[str], Awaitable[None]],
+        resume_approved_calls: Callable[[str], Awaitable[None]],
     ) -> None:
         self._store = store
         self._views = views
         self._reconciler = reconciler
-        self._restore_waiting_calls = restore_waiting_calls
+        self._resume_approved_calls = resume_approved_calls
 
     async def embed(self, manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
         """Serve functions of this program as a plugin. See `Host.embed`."""
@@ -91,7 +91,7 @@ class EmbeddedPlugins:
         await self._store.run(lambda store: check_no_pending_purge(store, name))
         self._reconciler.embedded[name] = plugin
         await self._reconciler.reconcile()
-        await self._restore_waiting_calls(name)
+        await self._resume_approved_calls(name)
 
     def points_to_missing_log(self, error: PaddockError, key: InstanceKey) -> bool:
         """Whether the error of a call tells the reader to read a log, which embedded plugins have none of."""

@@ -1,22 +1,18 @@
-"""Background jobs of a daemon: approval expiry, effect recovery, operator polling and result retention."""
+"""Background jobs of a daemon: effect recovery, operator polling and result retention."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
-from paddock.approvals.consume import EXPIRE_JOB
-from paddock.approvals.model import OPEN_STATES
-from paddock.approvals.service import Approvals
 from paddock.core.clock import Clock, Random
-from paddock.core.errors import Busy, NotFound, StoreUnavailable
+from paddock.core.errors import Busy, StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls.recent_calls import MAX_ENDED_CALLS
 from paddock.gate.calls.registry import CallRegistry
-from paddock.gate.calls.resume import PendingCallResumer
 from paddock.gate.effects.in_doubt import recovery_job_type_at
 from paddock.gate.effects.poller import OperatorPoller
 from paddock.gate.gate import Gate
@@ -39,28 +35,6 @@ _RETENTION_BATCH_ROWS = 1000
 
 RETRY_FOR_A_DAY = RetryPolicy(max_delay_s=900.0, max_tries=105)
 """For jobs that only have to wait: a plugin may be disabled for a while, or its upstream may be down."""
-
-
-def approval_expiry_job(approvals: Approvals, resumer: PendingCallResumer) -> JobType:
-    """Job that expires unanswered approval requests and the calls waiting for them."""
-
-    async def expire(job: Job) -> RescheduleAt | None:
-        try:
-            expired = await approvals.expire_one(job.tenant, job.key)
-            if expired is not None:
-                await resumer.on_answered(expired)
-                return None
-            open_request = await approvals.find(job.tenant, job.key)
-        except NotFound:
-            return None
-        # The clock was set back: the request is not due yet.
-        return (
-            RescheduleAt(datetime.fromisoformat(open_request.binding.expires_at))
-            if open_request.state in OPEN_STATES
-            else None
-        )
-
-    return JobType(expire)
 
 
 def effect_retention_job(database: Database, clock: Clock, retention: timedelta) -> JobType:
@@ -112,8 +86,6 @@ async def open_background_jobs(
     random: Random,
     *,
     gate: Gate,
-    approvals: Approvals,
-    resumer: PendingCallResumer,
     end_call: EndCall,
     calls: CallRegistry,
     plugin_jobs_woken: asyncio.Event,
@@ -131,10 +103,7 @@ async def open_background_jobs(
 
     recover_job = recovery_job(build_recovery(gate, database, clock, random, end_call, settle_time))
     # The host's own jobs have a worker of their own: hanging plugins, of however many tenants, cannot delay them.
-    host_jobs = {
-        EXPIRE_JOB: approval_expiry_job(approvals, resumer),
-        EFFECT_RETENTION_JOB: effect_retention_job(database, clock, retention),
-    }
+    host_jobs = {EFFECT_RETENTION_JOB: effect_retention_job(database, clock, retention)}
     plugin_jobs = {
         RECOVER_JOB: recover_job,
         recovery_job_type_at(node.name): recover_job,

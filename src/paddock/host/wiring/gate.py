@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from paddock.approvals.deadlines import NearestDeadlines
 from paddock.approvals.request import PendingLimits
 from paddock.approvals.service import Approvals
 from paddock.core.clock import Clock, Random
@@ -37,13 +38,19 @@ from paddock.secrets.vault import Vault
 from paddock.store.database import Database, Transaction
 
 
-def build_approvals(database: Database, clock: Clock, random: Random, limits: PendingLimits | None = None) -> Approvals:
+def build_approvals(
+    database: Database,
+    clock: Clock,
+    random: Random,
+    limits: PendingLimits | None = None,
+    deadlines: NearestDeadlines | None = None,
+) -> Approvals:
     """Build the approval service; a request commits with its ledger entry. `limits` bounds open requests."""
 
     def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> TransactionLedger:
         return TransactionLedger(tx, clock, random, tenant, call)
 
-    return Approvals(database, clock, random, publish_in, limits=limits)
+    return Approvals(database, clock, random, publish_in, limits=limits, deadlines=deadlines)
 
 
 def build_gate(

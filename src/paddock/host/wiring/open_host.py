@@ -13,6 +13,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from paddock.approvals.deadlines import NearestDeadlines
 from paddock.approvals.request import PendingLimits
 from paddock.cage.network.egress_proxy import open_cage_network
 from paddock.cage.plan.host_filesystem import DiskFilesystem
@@ -30,9 +31,11 @@ from paddock.gate.admission.quotas import open_quotas
 from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import AgentAllowlistAuthorizer, ConsentCache, PolicyAuthorizer, ProposalChecker
 from paddock.gate.calls.call_details import open_call_details
+from paddock.gate.calls.expiry import ApprovalExpiry
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import ApprovalTokens, PendingCallResumer
 from paddock.gate.calls.tasks import CallTasks
+from paddock.gate.calls.waiting_calls import WaitingCalls
 from paddock.gate.catalogue.catalogues import Catalogues
 from paddock.gate.gate import Gate
 from paddock.gate.output import OutputValidator
@@ -116,7 +119,7 @@ from paddock.store.database import open_database, open_direct
 from paddock.webhooks.live_events import LiveEvents
 from paddock.webhooks.sender import ReceiverDestinations, WebhookSender
 
-FIRST_EXPIRY_TIMEOUT_S = 1.0  # bounds the expiry of approval requests at the start of a daemon
+FIRST_EXPIRY_TIMEOUT_S = 0.25  # bounds the expiry of approval requests at the start of a daemon
 
 
 class Config(Struct, frozen=True):
@@ -198,8 +201,9 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_span_exporter(settings.telemetry.otlp_endpoint) as spans,
         scoped_tasks() as tasks,
     ):
-        pending_limits = PendingLimits(settings.limits.waiting_per_principal, settings.limits.waiting_per_tenant)
-        approvals = build_approvals(database, clock, random, pending_limits)
+        deadlines = NearestDeadlines()
+        pending_limits = PendingLimits(settings.limits.waiting_per_principal)
+        approvals = build_approvals(database, clock, random, pending_limits, deadlines)
 
         # The reconciler needs the supervisor, which reports to these; no plugin runs before both exist.
         def disable_failed(key: InstanceKey, reason: str) -> None:
@@ -280,7 +284,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             call_tasks = CallTasks()
             tasks.start_soon(call_tasks.run_until_cancelled)
             calls = CallRegistry(gate, call_tasks, clock, random)
-            resumer = PendingCallResumer(gate, calls, approvals, database, clock)
+            waiting = WaitingCalls(gate, calls, approvals, database, clock)
+            resumer = PendingCallResumer(gate, calls, waiting, approvals)
             eager = config.start == "enabled"
             reconciler = Reconciler(store, supervisor, catalogues, preparer, logs, tasks, eager=eager)
             uninstall_cleanup = UninstallCleanup(store, reconciler, services, logs, call_details, tasks)
@@ -290,7 +295,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             receivers = ReceiverDestinations(settings.events.private_receivers)
             sender, source = WebhookSender(receivers, clock), settings.events.source
             lifecycle = PluginLifecycle(store, supervisor, reconciler, uninstall_cleanup, environ)
-            approval_tokens = ApprovalTokens(approvals, resumer, calls)
+            approval_tokens = ApprovalTokens(approvals, resumer, calls, waiting)
             identity = build_identity_services(database, views, services.secrets, settings.oidc, tasks, clock, random)
             approval_service = ApprovalService(approvals, resumer, identity.names)
             processes = PluginProcesses(views, supervisor, reconciler, supervisor_events)
@@ -324,12 +329,13 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 features=PluginFeatures(views, gate, calls),
                 activity=ActivityReader(database, ledger, clock),
                 artifacts=services.artifacts,
-                embedded=EmbeddedPlugins(store, views, reconciler, approval_service.restore_waiting_calls),
+                embedded=EmbeddedPlugins(store, views, reconciler, approval_service.resume_approved_calls),
             )
             ledger_reader = LedgerReader(database, ledger, directories.state)
             explanations = ExplainService(views, active_policy, ledger, gate.catalogue, clock)
             call_services = CallServices(
                 registry=calls,
+                waiting=waiting,
                 actions=ShuActions(gate, calls, approval_tokens),
                 activation=OsqrActivation(gate, database, views),
                 callable_access=CallableAccess(gate, calls, approval_tokens, active_policy),
@@ -337,6 +343,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 unknown_outcomes=UnknownOutcomes(database, views, gate.starter.effects.in_doubt, node, clock, random),
                 records=CallRecords(
                     calls,
+                    waiting,
                     explanations,
                     ledger_reader,
                     call_details,
@@ -426,17 +433,18 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 await daemon_stack.enter_async_context(installer.accept_jobs())
                 if config.role == "daemon":  # a command must not: the daemon may be using a plugin's stored data
                     tasks.start_soon(uninstall_cleanup.run_forever)
-                    await resumer.expire_at_startup(FIRST_EXPIRY_TIMEOUT_S)
-                    await resumer.restore_open()
-                    tasks.start_soon(resumer.expire_forever)
+                    expiry = ApprovalExpiry(approvals, resumer, deadlines, clock)
+                    await expiry.expire_at_startup(FIRST_EXPIRY_TIMEOUT_S)
+                    with suppress(PaddockError):  # retried a moment later
+                        await resumer.resume_unused()
+                    tasks.start_soon(resumer.check_forever)
+                    tasks.start_soon(expiry.run_forever)
                     background_jobs = open_background_jobs(
                         database,
                         node,
                         clock,
                         random,
                         gate=gate,
-                        approvals=approvals,
-                        resumer=resumer,
                         end_call=services.storage.end_call,
                         calls=calls,
                         plugin_jobs_woken=plugin_jobs_woken,

@@ -109,7 +109,7 @@ async def test_who_cancels_a_call_that_has_its_yes_frees_its_key(home: Home) -> 
         with pytest.raises(NeedsApproval) as first:
             await send(host)
         await approve_here(host, first.value.details["approval"])
-        live = host.calls.registry.find(first.value.details["call_id"], DEFAULT_TENANT)
+        live = await host.calls.waiting.find(first.value.details["call_id"], DEFAULT_TENANT)
         live.cancel()
         await live.wait_ended()
         with pytest.raises(NeedsApproval) as second:

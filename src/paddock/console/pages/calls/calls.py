@@ -132,13 +132,13 @@ class CallPages:
         def is_visible(call: CallHandle) -> bool:
             return is_operator(caller) or is_owner(principal, call.context.principal)
 
-        return self._host.calls.registry.find(path_param(request, "id"), context.tenant, is_visible)
+        return await self._host.calls.waiting.find(path_param(request, "id"), context.tenant, is_visible)
 
     async def _values(
         self, call_id: str, principal: Principal, forms: dict[str, FormView] | None = None
     ) -> dict[str, Any]:
         record = await self._host.calls.records.show(call_id, principal)
-        handle = self._host.calls.registry.get(call_id)
+        handle = await self._host.calls.waiting.get(call_id, principal.tenant, ended=False)
         events = [] if handle is None else handle.last_events(MAX_RETAINED_EVENTS)
         goes_on = handle is not None and not handle.is_over
         # An open question is shown as a form of its own.

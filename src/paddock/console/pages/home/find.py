@@ -17,9 +17,8 @@ from paddock.console.text.call_text import call_status_text
 from paddock.console.text.plugin_text import summarize_plugin
 from paddock.console.text.principal_text import principal_name
 from paddock.core.call import CallContext
-from paddock.gate.calls.handle import CallHandle
 from paddock.host.host import Host
-from paddock.web.request_context import call_context, is_owner
+from paddock.web.request_context import call_context
 from paddock.web.security.authenticate import Caller, caller_of
 
 _MAX_TOOLS_DECIDED: Final = 40  # the policy decides about each tool that is shown to a member
@@ -58,7 +57,7 @@ class FindPages:
             groups += [
                 await self._plugins(query, context, caller),
                 await self._tools(query, context, caller),
-                await self._calls(query, context, caller),
+                await self._calls(query, context),
             ]
             if is_operator(caller):
                 groups.append(await self._people(query, context))
@@ -99,25 +98,17 @@ class FindPages:
         ]
         return query.best("Tools", hits)
 
-    async def _calls(self, query: SearchQuery, context: CallContext, caller: Caller) -> SearchGroup:
-        def is_visible(call: CallHandle) -> bool:
-            return is_operator(caller) or is_owner(context.principal, call.context.principal)
-
-        names, calls = await self._host.identity.names.read(context.tenant), self._host.calls.registry
+    async def _calls(self, query: SearchQuery, context: CallContext) -> SearchGroup:
+        names = await self._host.identity.names.read(context.tenant)
         hits = (
             SearchHit(
                 f"{call['plugin']}.{call['callable']}",
-                " · ".join(
-                    (
-                        call_status_text(call["status"], call.get("error_code", "")),
-                        principal_name(calls.find(call["call_id"], context.tenant).context.principal.id, names),
-                    )
-                ),
+                " · ".join((call_status_text(call["status"], call.get("error_code", "")), principal_name(who, names))),
                 f"/calls/{quote(call['call_id'], safe='')}",
                 at=call["started_at"],
                 also=call["call_id"],
             )
-            for call in calls.recent(_MAX_CALLS_SEARCHED, context.tenant, is_visible)
+            for call, who in await self._host.calls.history.recent(context.principal, _MAX_CALLS_SEARCHED)
         )
         return query.best("Recent calls", hits)
 

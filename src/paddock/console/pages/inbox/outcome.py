@@ -49,7 +49,8 @@ def outcome_of(host: Host, approval: ApprovalSummaryJson, context: CallContext) 
     """Return the outcome of a request, as far as this reader may see it."""
     call = find_call(host, approval["call_id"], context)
     operates = OPERATOR in context.principal.roles
-    visible = operates or (call is not None and is_owner(context.principal, call.context.principal))
+    own = context.principal.id in (approval["requester"], approval["for_person"])
+    visible = operates or own or (call is not None and is_owner(context.principal, call.context.principal))
     answered = context.principal.id in (*approval["editors"], *(answer["by"] for answer in approval["answers"]))
     preview = approval["preview"]
     titles = tool_titles(host, context.tenant)(preview.get("plugin", ""), preview.get("callable", ""))
@@ -92,7 +93,7 @@ async def outcome_fragments(
     revision = -1
     while True:
         approval = await host.approvals.find(context.tenant, approval_id, to=context.principal)
-        call = find_call(host, approval["call_id"], context)
+        call = await host.calls.waiting.get(approval["call_id"], context.tenant, ended=False)
         if call is not None:
             revision = await call.wait_changed(revision)
             approval = await host.approvals.find(context.tenant, approval_id, to=context.principal)

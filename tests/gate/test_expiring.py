@@ -1,4 +1,4 @@
-"""A request that nobody answers ends when its time is over: the daemon finds that in its queue."""
+"""A request that nobody answers ends when its time is over, by one timer, and nothing else waits for that."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from paddock.approvals import request
 from paddock.approvals.model import ApprovalRequestKind
 from paddock.config.directories import find_directories
 from paddock.core.clock import SystemClock
-from paddock.gate.calls import resume
+from paddock.core.ids import DEFAULT_TENANT
+from paddock.host.wiring.background_jobs import EFFECT_RETENTION_JOB
 from paddock.store.database import open_direct
 
-WAITING = "SELECT kind, key, node FROM queue WHERE kind = 'approval.expire'"
+JOBS = f"SELECT kind, key FROM queue WHERE kind <> '{EFFECT_RETENTION_JOB}'"
 
 
 @pytest.fixture
-def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Office:
-    """Where nobody looks through all requests meanwhile."""
-    monkeypatch.setattr(resume, "EXPIRY_CHECK_INTERVAL_S", 3600.0)
+def office(tmp_path: Path) -> Office:
     return Office(tmp_path)
 
 
@@ -39,12 +38,15 @@ async def test_a_request_that_nobody_answers_ends_on_time_and_so_does_its_call(
     monkeypatch.setattr(request, "REQUEST_TTL", dict.fromkeys(ApprovalRequestKind, timedelta(seconds=0.3)))
     async with office.open() as host:
         waits = await held(host)
+        assert rows(office, JOBS) == [], "what waits is no job"
 
-        ended = await outcome(host, waits["call_id"])
+        followed = await host.calls.waiting.find(waits["call_id"], DEFAULT_TENANT)
+        async with asyncio.timeout(30):
+            await followed.wait_ended()
 
-        assert ended["error"]["code"] == "approval.expired"
+        assert followed.error is not None
+        assert followed.error.error_code == "approval.expired"
         assert (await host.approvals.find("default", waits["approval"]))["state"] == "expired"
-    assert rows(office, WAITING) == []
 
 
 async def test_a_request_that_ran_out_while_no_daemon_was_there_ends_when_one_starts(
@@ -52,23 +54,31 @@ async def test_a_request_that_ran_out_while_no_daemon_was_there_ends_when_one_st
 ) -> None:
     async with office.open() as host:
         waits = await held(host)
-    (waiting,) = rows(office, WAITING)
-    assert waiting == {"kind": "approval.expire", "key": waits["approval"], "node": None}
 
     present = SystemClock.now
     monkeypatch.setattr(SystemClock, "now", lambda self: present(self) + timedelta(days=8))
-    async with office.open() as host, asyncio.timeout(30):
-        while rows(office, WAITING):  # noqa: ASYNC110 - nothing says that the queue is empty
-            await asyncio.sleep(0.02)
+    async with office.open() as host:
+        assert (await host.approvals.find("default", waits["approval"]))["state"] == "expired"
+        assert (await outcome(host, waits["call_id"]))["error"]["code"] == "approval.expired"
+
+
+async def test_a_clock_that_is_set_forward_is_noticed(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with office.open() as host:
+        waits = await held(host)
+        followed = await host.calls.waiting.find(waits["call_id"], DEFAULT_TENANT)
+        present = SystemClock.now
+        monkeypatch.setattr(SystemClock, "now", lambda self: present(self) + timedelta(days=8))
+        async with asyncio.timeout(30):
+            await followed.wait_ended()
 
         assert (await host.approvals.find("default", waits["approval"]))["state"] == "expired"
 
 
-async def test_an_answer_takes_a_request_out_of_the_queue_and_no_lease_outlives_its_daemon(office: Office) -> None:
+async def test_an_answer_ends_the_wait_and_no_lease_outlives_its_daemon(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
         await host.approvals.approve(waits["approval"], ANN)
         await outcome(host, waits["call_id"])
 
-    assert rows(office, WAITING) == []
+    assert rows(office, JOBS) == []
     assert rows(office, "SELECT node FROM node_leases") == []

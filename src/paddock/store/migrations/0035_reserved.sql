@@ -1,0 +1,2 @@
+-- Holds this number until the migration that takes it is here.
+SELECT 1;
