@@ -22,6 +22,7 @@ from paddock.core.errors import HostError, PaddockError, StoreUnavailable, Timed
 from paddock.core.events.calls import CallEnded, EffectInDoubt
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId
+from paddock.core.tasks import DeferredCancellation
 from paddock.gate.effects.failure_outcome import IN_DOUBT_REASONS, failure_point, failure_state
 from paddock.gate.effects.in_doubt import HOST_LOST_ERROR, HOST_LOST_MESSAGE, InDoubtEffects
 from paddock.gate.idempotency import records
@@ -107,7 +108,9 @@ class OutcomeRecorder:
         """Note that the host shuts down: a call that is interrupted from now on was not cancelled by a caller."""
         self._shutting_down = True
 
-    async def record(self, invocation: Invocation, result: Any, error: BaseException | None) -> EffectState:
+    async def record(
+        self, invocation: Invocation, result: Any, error: BaseException | None, deferral: DeferredCancellation
+    ) -> EffectState:
         """Record the outcome of a started call and return the state of its effect.
 
         Raises:
@@ -117,7 +120,7 @@ class OutcomeRecorder:
         """
         outcome = self._build_outcome(invocation, result, error)
         try:
-            accepted = await self._write_and_notify(outcome)
+            accepted = await self._write_and_notify(outcome, deferral)
         except PaddockError as failure:
             self._unrecorded.append(outcome)
             if not isinstance(failure, StoreUnavailable):  # which the code that monitors the store reports
@@ -183,9 +186,9 @@ class OutcomeRecorder:
             (invocation.split_event(), *entries),
         )
 
-    async def _write_and_notify(self, outcome: _OutcomeToRecord) -> bool:
+    async def _write_and_notify(self, outcome: _OutcomeToRecord, deferral: DeferredCancellation | None = None) -> bool:
         """Write an outcome and notify; False if the outcome of this host no longer counts."""
-        accepted = await self._database.write(lambda tx: self._write(tx, outcome))
+        accepted = await self._database.write(lambda tx: self._write(tx, outcome), deferral)
         if accepted and outcome.state is EffectState.SUCCEEDED:
             self._on_succeeded(outcome.effect)
         elif accepted and outcome.state is EffectState.IN_DOUBT:
