@@ -12,6 +12,7 @@ from paddock.gate.idempotency.records import (
     POLL_JOB,
     RECOVER_JOB,
     SELECT_RECORD,
+    UNFINISHED,
     IdempotencyRecord,
     record_from_row,
 )
@@ -23,7 +24,8 @@ _RECOVERY_JOB_EXISTS = (
     f"AND queue.kind IN ('{RECOVER_JOB}', '{RECOVER_JOB}:' || effects.node))"
 )
 
-_WAITING = f"state = ? AND (recovery = 'none' OR NOT {_RECOVERY_JOB_EXISTS})"  # for a person
+_IN_STATE = f"state = ? AND {UNFINISHED}"
+_WAITING = f"{_IN_STATE} AND (recovery = 'none' OR NOT {_RECOVERY_JOB_EXISTS})"  # for a person
 
 
 class RecoverySchedule(NamedTuple):
@@ -52,8 +54,8 @@ class InDoubtCount(NamedTuple):
 def list_in_state(
     tx: Transaction, state: EffectState, *, tenant: Tenant | None = None, after: str | None = None, limit: int = 1000
 ) -> list[IdempotencyRecord]:
-    """List records in a state, oldest first; of all tenants, or of one tenant and then optionally after a call."""
-    where, values = ["state = ?"], [state.value]
+    """List unfinished effects, oldest first; of all tenants, or of one tenant and then optionally after a call."""
+    where, values = [_IN_STATE], [state.value]
     if tenant is not None:
         where.append("tenant = ?")
         values.append(tenant)
@@ -97,7 +99,7 @@ def list_resolved(
 def count_in_doubt_by_tenant(tx: Transaction) -> dict[Tenant, int]:
     """Count effects in doubt for each tenant that has any."""
     rows = tx.all(
-        "SELECT tenant, COUNT(*) AS count FROM effects WHERE state = ? GROUP BY tenant", (EffectState.IN_DOUBT,)
+        f"SELECT tenant, COUNT(*) AS count FROM effects WHERE {_IN_STATE} GROUP BY tenant", (EffectState.IN_DOUBT,)
     )
     return {Tenant(row["tenant"]): row["count"] for row in rows}
 
@@ -117,7 +119,7 @@ def recovery_schedule(tx: Transaction, effect: IdempotencyRecord) -> RecoverySch
 def in_doubt_unscheduled(tx: Transaction, limit: int = 1000) -> list[IdempotencyRecord]:
     """List effects in doubt that could be recovered but have no recovery job in the queue."""
     rows = tx.all(
-        f"{SELECT_RECORD} WHERE state = ? AND recovery <> 'none' AND NOT {_RECOVERY_JOB_EXISTS} "
+        f"{SELECT_RECORD} WHERE {_IN_STATE} AND recovery <> 'none' AND NOT {_RECOVERY_JOB_EXISTS} "
         "ORDER BY claimed_at, call LIMIT ?",
         (EffectState.IN_DOUBT, limit),
     )
@@ -127,7 +129,7 @@ def in_doubt_unscheduled(tx: Transaction, limit: int = 1000) -> list[Idempotency
 def list_parked(tx: Transaction, limit: int) -> list[IdempotencyRecord]:
     """List parked effects, whose operators are still working, oldest first."""
     rows = tx.all(
-        f"{SELECT_RECORD} WHERE node = ? AND epoch = ? AND state = ? ORDER BY claimed_at, call LIMIT ?",
+        f"{SELECT_RECORD} WHERE node = ? AND epoch = ? AND {_IN_STATE} ORDER BY claimed_at, call LIMIT ?",
         (*NO_HOLDER, EffectState.STARTED, limit),
     )
     return [record_from_row(row) for row in rows]
@@ -136,7 +138,7 @@ def list_parked(tx: Transaction, limit: int) -> list[IdempotencyRecord]:
 def parked_unscheduled(tx: Transaction, limit: int = 1000) -> list[IdempotencyRecord]:
     """List parked effects that no queue job follows: the host that cancelled one died before marking it in doubt."""
     rows = tx.all(
-        f"{SELECT_RECORD} WHERE node = ? AND epoch = ? AND state = ? AND NOT EXISTS (SELECT 1 FROM queue "
+        f"{SELECT_RECORD} WHERE node = ? AND epoch = ? AND {_IN_STATE} AND NOT EXISTS (SELECT 1 FROM queue "
         f"WHERE queue.tenant = effects.tenant AND queue.key = effects.call AND queue.kind = '{POLL_JOB}') "
         "ORDER BY claimed_at, call LIMIT ?",
         (*NO_HOLDER, EffectState.STARTED, limit),
@@ -145,11 +147,11 @@ def parked_unscheduled(tx: Transaction, limit: int = 1000) -> list[IdempotencyRe
 
 
 def count_in_doubt(tx: Transaction, tenant: Tenant) -> InDoubtCount:
-    """Count a tenant's effects in doubt, using an index of unfinished effects only."""
+    """Count a tenant's effects in doubt."""
     recovers = f"recovery <> 'none' AND {_RECOVERY_JOB_EXISTS}"
     row = tx.one(
         f"SELECT COUNT(*) AS total, SUM(CASE WHEN {recovers} THEN 0 ELSE 1 END) AS waiting, "
-        f"MAX(CASE WHEN {recovers} THEN '' ELSE call END) AS latest FROM effects WHERE state = ? AND tenant = ?",
+        f"MAX(CASE WHEN {recovers} THEN '' ELSE call END) AS latest FROM effects WHERE {_IN_STATE} AND tenant = ?",
         (EffectState.IN_DOUBT, tenant),
     )
     return InDoubtCount(row["total"], row["waiting"], row["latest"]) if row and row["total"] else InDoubtCount()

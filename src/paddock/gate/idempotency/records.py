@@ -88,6 +88,9 @@ _COLUMNS = (
     "ended_at, principal, payload, context, result, error, resolution, resolved_by, forgotten_at"
 )
 SELECT_RECORD = f"SELECT {_COLUMNS} FROM effects"
+UNFINISHED = f"state NOT IN ('{EffectState.SUCCEEDED}', '{EffectState.FAILED_NO_EFFECT}')"
+"""Of effects that are not over. SQLite uses their index only for statements that say so in the words of the index."""
+
 KEY_WHERE = "tenant = ? AND plugin = ? AND callable = ? AND key = ?"  # an `EffectKey`
 _COMPOSITE_COLUMNS = frozenset(EffectKey._fields + NodeRun._fields)
 
@@ -110,7 +113,8 @@ def mark_in_doubt_for(tx: Transaction, holder: NodeRun, *, error: Mapping[str, A
     One statement for all of them: there may be thousands.
     """
     rows = tx.all(
-        f"UPDATE effects SET state = ?, error = ? WHERE node = ? AND epoch = ? AND state = ? RETURNING {_COLUMNS}",
+        f"UPDATE effects SET state = ?, error = ? WHERE node = ? AND epoch = ? AND state = ? AND {UNFINISHED} "
+        f"RETURNING {_COLUMNS}",
         (
             next_state(EffectState.STARTED, EffectTransition.LOSE),
             orjson.dumps(error).decode(),
