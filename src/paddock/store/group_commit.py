@@ -72,7 +72,8 @@ class GroupCommit:
     def __init__(self, direct: SqliteDirect) -> None:
         self._direct = direct
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[_Unit | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[_Unit] | None] = SimpleQueue()
+        self._handed_over: list[_Unit] = []  # in this iteration of the loop
         self._write_slots = asyncio.Semaphore(_MAX_PENDING_UNITS)
         self._read_slots = asyncio.Semaphore(_MAX_PENDING_UNITS)
         self._writer: Thread | None = None
@@ -90,7 +91,11 @@ class GroupCommit:
             self._writer = Thread(target=self._write_groups, name="paddock-store-writer", daemon=True)
             self._writer.start()
         unit = _Unit(fn, self._loop.create_future())
-        self._queue.put(unit)
+        if not self._handed_over:
+            # Many callers are woken up together. What they write now goes to the thread at once, which else would
+            # begin with the first of them.
+            self._loop.call_soon(self._hand_over)
+        self._handed_over.append(unit)
         while True:
             try:
                 return await unit.answer
@@ -100,6 +105,10 @@ class GroupCommit:
                 deferral.hold(cancellation)
                 if unit.answer.cancelled():  # else it was answered in the same moment
                     unit.answer = self._loop.create_future()
+
+    def _hand_over(self) -> None:
+        units, self._handed_over = self._handed_over, []
+        self._queue.put(units)
 
     async def read(self, fn: Callable[[Transaction], T]) -> T:
         async with self._read_slots:
@@ -142,18 +151,18 @@ class GroupCommit:
         closing = False
         while not closing:
             group: list[_Unit] = []
-            unit = self._queue.get()
-            while unit is not None:
-                group.append(unit)
-                if len(group) == _MAX_GROUP_UNITS:
+            units = self._queue.get()
+            while units is not None:
+                group += units
+                if len(group) >= _MAX_GROUP_UNITS:
                     break
                 try:
-                    unit = self._queue.get_nowait()
+                    units = self._queue.get_nowait()
                 except Empty:
                     break
-            closing = unit is None
-            if group:
-                self._notify_callers(self._commit(group))
+            closing = units is None
+            for begin in range(0, len(group), _MAX_GROUP_UNITS):
+                self._notify_callers(self._commit(group[begin : begin + _MAX_GROUP_UNITS]))
 
     def _commit(self, group: list[_Unit]) -> list[_Outcome]:
         """Run a group in one transaction, and return the outcome of each unit once it is certain.
