@@ -128,9 +128,10 @@ class EffectCoordinator:
             Busy: another daemon works on it, for too long to wait.
             PaddockError: the earlier call was in flight and failed without effect.
         """
-        of, pauses = effect_key_of(invocation), iter(_POLL_DELAYS_S)
+        of, pauses = invocation.effect_key, iter(_POLL_DELAYS_S)
         while True:
-            await self._wait_for_active(of, invocation)
+            if of in self._active:
+                await self._wait_for_active(of, invocation)
             known = await self._find_record(of, invocation)
             if of in self._active:
                 continue  # another call of this host was quicker
@@ -220,7 +221,7 @@ class EffectCoordinator:
         with DeferredCancellation() as deferral:
             state = await self.outcomes.record(invocation, result, error, deferral)
             if state is EffectState.FAILED_NO_EFFECT and isinstance(error, PaddockError):
-                mine = self._active.get(effect_key_of(invocation))
+                mine = self._active.get(invocation.effect_key)
                 if mine is not None:
                     mine.failure = error
             return state
@@ -245,9 +246,10 @@ class EffectCoordinator:
 
     def release_key(self, invocation: Invocation) -> None:
         """Release the key that a call holds in memory, and wake other calls with the same key."""
-        mine = self._active.get(effect_key_of(invocation))
+        of = invocation.effect_key
+        mine = self._active.get(of)
         if mine is not None and mine.call == invocation.call_id:
-            del self._active[effect_key_of(invocation)]
+            del self._active[of]
             mine.over.set()
 
     def _claim_record(
@@ -255,7 +257,7 @@ class EffectCoordinator:
     ) -> IdempotencyRecord:
         effect = records.claim(
             tx,
-            effect_key_of(invocation),
+            invocation.effect_key,
             call=invocation.call_id,
             payload_hash=invocation.payload_hash,
             holder=here,
@@ -332,17 +334,6 @@ def _require_leases(tx: Transaction, runs: Sequence[NodeRun]) -> None:
     """Once for all calls that start together."""
     for run in set(runs):
         require_lease(tx, run)
-
-
-def effect_key_of(invocation: Invocation) -> EffectKey:
-    """The idempotency key of a call; one that was given none stands for itself, with its id."""
-    key = invocation.target.key
-    return EffectKey(
-        invocation.context.tenant,
-        key.plugin,
-        invocation.target.spec.name,
-        invocation.context.idempotency_key or invocation.call_id,
-    )
 
 
 def _require_same_call(
