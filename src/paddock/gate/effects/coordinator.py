@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from paddock.approvals.model import OPEN_STATES, ApprovalState
 from paddock.approvals.service import Approvals
-from paddock.core.clock import Clock
+from paddock.core.clock import Clock, format_utc
 from paddock.core.errors import NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
 from paddock.core.tasks import DeferredCancellation
@@ -310,7 +310,7 @@ class EffectCoordinator:
         invocation.effect = known
 
     def _now(self) -> str:
-        return self._clock.now().isoformat()
+        return format_utc(self._clock.now())
 
 
 class SettledCall:

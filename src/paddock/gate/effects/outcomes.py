@@ -16,11 +16,10 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from paddock.core.clock import Clock
+from paddock.core.clock import Clock, format_utc
 from paddock.core.error_formats import error_to_json
 from paddock.core.errors import HostError, PaddockError, StoreUnavailable, TimedOut
 from paddock.core.events.calls import CallEnded, EffectInDoubt
-from paddock.core.events.event import Event
 from paddock.core.ids import CallId
 from paddock.core.tasks import DeferredCancellation
 from paddock.gate.effects.failure_outcome import IN_DOUBT_REASONS, failure_point, failure_state
@@ -35,6 +34,7 @@ from paddock.store.database import Database, Transaction
 
 _log = logging.getLogger("paddock.gate")
 
+_NO_WAIT = timedelta()
 _STOP_GRACE = timedelta(seconds=10)  # until a plugin that was told to stop has stopped or was killed
 
 
@@ -164,14 +164,15 @@ class OutcomeRecorder:
         if invocation.effect is None:
             raise HostError("a call without a record ended", code=STALE_CODE)
         effect = invocation.effect
-        state, wait, entries = EffectState.SUCCEEDED, timedelta(), list[Event]()
+        state, wait, doubt = EffectState.SUCCEEDED, _NO_WAIT, ()
         interrupted = isinstance(error, asyncio.CancelledError) and self._shutting_down
         if error is not None:
             state = failure_state(invocation, error)
         if error is not None and state is EffectState.IN_DOUBT:
             invocation.status = "in_doubt"
             reason = HOST_LOST_MESSAGE if interrupted else IN_DOUBT_REASONS[failure_point(invocation, error)]
-            entries.append(EffectInDoubt(effect.effect_key.plugin, effect.effect_key.callable, reason, effect.recovery))
+            key = effect.effect_key
+            doubt = (EffectInDoubt(key.plugin, key.callable, reason, effect.recovery),)
             # A plugin that may still be working gets time to stop: an earlier check could miss its effect.
             if isinstance(error, TimedOut | asyncio.CancelledError) and effect.recovery != "atomic":
                 wait = _STOP_GRACE
@@ -179,11 +180,11 @@ class OutcomeRecorder:
             invocation,
             effect,
             state,
-            self._clock.now().isoformat(),
+            format_utc(self._clock.now()),
             orjson.dumps(result) if error is None else b"",
             {} if error is None else HOST_LOST_ERROR if interrupted else _error_data(error),
             wait,
-            (invocation.split_event(), *entries),
+            (invocation.split_event(), *doubt),
         )
 
     async def _write_and_notify(self, outcome: _OutcomeToRecord, deferral: DeferredCancellation | None = None) -> bool:

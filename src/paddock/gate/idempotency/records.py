@@ -152,7 +152,7 @@ def claim(
         "INSERT INTO effects (tenant, plugin, callable, key, call, state, fence, payload_hash, node, epoch, recovery, "
         "claimed_at, principal, started_at, payload, context) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (*effect_key, call, state, fence, payload_hash, *holder, recovery, now, principal, *start_values),
+        (*effect_key, call, state.value, fence, payload_hash, *holder, recovery, now, principal, *start_values),
     )
     if inserted and stored_call is not None:
         return IdempotencyRecord(
@@ -347,7 +347,7 @@ def _transition(
     new_state = next_state(effect.state, transition)
     changed = new_state and tx.execute(
         f"UPDATE effects SET state = ?{assignments} WHERE {KEY_WHERE} AND state = ? AND fence = ?",
-        (new_state, *values, *effect.effect_key, effect.state, effect.fence),
+        (new_state.value, *values, *effect.effect_key, effect.state.value, effect.fence),
     )
     if not changed:
         raise _stale_error(effect, transition)
