@@ -14,6 +14,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import uvloop
 from _calls import Measured, many_at_once, one_at_a_time
@@ -115,11 +116,8 @@ async def count_statements(folder: Path, many: int) -> float:
             return await host.call(KEEP, PARAMS, context=context)
 
         await many_at_once(effect, many // 4, IN_FLIGHT)
-        CheckedTransaction._attempt = counted  # pyright: ignore[reportPrivateUsage]
-        try:
+        with patch.object(CheckedTransaction, "_attempt", counted):
             await many_at_once(effect, many, IN_FLIGHT)
-        finally:
-            CheckedTransaction._attempt = attempt  # pyright: ignore[reportPrivateUsage]
     return count / many
 
 
