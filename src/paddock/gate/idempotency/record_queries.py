@@ -16,7 +16,7 @@ from paddock.gate.idempotency.records import (
     IdempotencyRecord,
     record_from_row,
 )
-from paddock.gate.idempotency.states import EffectState
+from paddock.gate.idempotency.states import FINAL_STATES, EffectState
 from paddock.store.transaction import Transaction
 
 _RECOVERY_JOB_EXISTS = (
@@ -54,8 +54,11 @@ class InDoubtCount(NamedTuple):
 def list_in_state(
     tx: Transaction, state: EffectState, *, tenant: Tenant | None = None, after: str | None = None, limit: int = 1000
 ) -> list[IdempotencyRecord]:
-    """List unfinished effects, oldest first; of all tenants, or of one tenant and then optionally after a call."""
-    where, values = [_IN_STATE], [state.value]
+    """List records in a state, oldest first; of all tenants, or of one tenant and then optionally after a call.
+
+    An index finds those that are not over; all others are looked for in the whole table.
+    """
+    where, values = ["state = ?" if state in FINAL_STATES else _IN_STATE], [state.value]
     if tenant is not None:
         where.append("tenant = ?")
         values.append(tenant)
