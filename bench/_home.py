@@ -32,9 +32,9 @@ def write_package(folder: Path, name: str, files: dict[str, str], **fields: Any)
     return folder
 
 
-def install(home: Path, *packages: Path | str, enabled: bool = True) -> None:
+def install(home: Path, *packages: Path | str, enabled: bool = True, environ: Mapping[str, str] | None = None) -> None:
     """Install packages from directories or a registry, with all they ask for, and enable them unless told not to."""
-    with open_local_store({"PADDOCK_HOME": str(home)}, home) as opened:
+    with open_local_store({"PADDOCK_HOME": str(home), **(environ or {})}, home) as opened:
         for package in packages:
             with resolve_package(opened.plugins, parse_source(str(package))) as prepared:
                 done = commit_install(opened.plugins, prepared, full_consent(prepared))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from _home import install, write_package
@@ -24,7 +25,7 @@ _TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required
 _EFFECTS = {"notes.look": "read_only", "notes.keep": "db_write", "notes.lie": "read_only"}
 
 
-def home_with_notes(folder: Path) -> Path:
+def home_with_notes(folder: Path, environ: Mapping[str, str] | None = None) -> Path:
     """A home in which it is installed; its methods take and give a text."""
     package = write_package(
         folder / "notes",
@@ -37,5 +38,5 @@ def home_with_notes(folder: Path) -> Path:
             for name, effect in _EFFECTS.items()
         ],
     )
-    install(folder / "home", package)
+    install(folder / "home", package, environ=environ)
     return folder / "home"

@@ -13,7 +13,7 @@ from tests.simulation.disk import Disk
 from tests.simulation.world import History, Rigging, simulate
 
 from paddock.core.errors import PaddockError
-from paddock.gate.effects.coordinator import OutcomeWaiter, effect_key_of
+from paddock.gate.effects.coordinator import OutcomeWaiter
 from paddock.gate.effects.starter import CallStarter
 from paddock.gate.gate import Gate
 from paddock.gate.idempotency import records
@@ -97,7 +97,7 @@ def acts_before_it_records(supervisor: Supervisor, **parts: Any) -> Gate:
         async def record_start(self, invocation: Invocation) -> None:
             target, context = invocation.target, invocation.context
             invocation.context = type(context)(
-                context.principal, context.request, idempotency_key=effect_key_of(invocation).key, fence=1
+                context.principal, context.request, idempotency_key=invocation.effect_key.key, fence=1
             )
             await supervisor.call(target.key, target.spec, invocation.payload, invocation.context)
             invocation.context = context

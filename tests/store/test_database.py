@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import psycopg
@@ -10,6 +12,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from paddock.core.errors import Conflict, HostError, OperatorError, PaddockError, StoreUnavailable
+from paddock.core.tasks import DeferredCancellation
 from paddock.store.database import Database, Transaction, open_database, open_direct
 
 pytestmark = pytest.mark.anyio
@@ -265,6 +268,44 @@ async def test_a_unit_that_raises_stop_iteration_is_answered_too(database_addres
     async with open_database(database_address) as database:
         with pytest.raises(RuntimeError):
             await database.write(lambda tx: next(iter(tx.all("SELECT alias FROM aliases"))))
+
+
+async def test_a_caller_who_defers_its_cancellation_hears_first_what_was_written(database_address: str) -> None:
+    begun, go_on, heard = threading.Event(), threading.Event(), list[int]()
+
+    def slow(tx: Transaction) -> int:
+        begun.set()
+        assert go_on.wait(30)
+        return add_alias(tx, "kept")
+
+    async with open_database(database_address) as database:
+
+        async def write() -> None:
+            with DeferredCancellation() as deferral:
+                heard.append(await database.write(slow, deferral))
+
+        writing = asyncio.ensure_future(write())
+        assert await asyncio.to_thread(begun.wait, 30)
+        for _ in range(3):
+            writing.cancel()
+            await asyncio.sleep(0)
+        assert not writing.done()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        assert heard == [1]
+        assert await database.read(aliases) == ["kept"]
+
+
+async def test_what_many_callers_write_in_one_iteration_of_the_loop_is_committed_together(sqlite_address: str) -> None:
+    groups = list[int]()
+
+    def finish(_tx: Transaction, items: Sequence[int]) -> None:
+        groups.append(len(items))
+
+    async with open_database(sqlite_address) as database:
+        await asyncio.gather(*(database.write(lambda tx, n=n: tx.before_commit(finish, n)) for n in range(100)))
+    assert groups == [100]
 
 
 async def test_a_cancelled_caller_leaves_the_store_working(database_address: str) -> None:

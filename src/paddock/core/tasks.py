@@ -1,11 +1,11 @@
-"""Tasks that must finish even when their caller stops waiting, and tasks bound to a block."""
+"""Work that must finish even when its caller stops waiting, and tasks bound to a block."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -30,6 +30,30 @@ async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
     if not task.cancelled():
         task.exception()  # mark it as retrieved: no caller is left
     raise cancellation
+
+
+class DeferredCancellation:
+    """A block at whose end a cancellation is raised that arrived while work of the block had to be finished.
+
+    Given to waits that end only with their work, such as `Database.write`. It costs no task, as `run_to_completion`
+    does.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: asyncio.CancelledError | None = None
+
+    def hold(self, cancellation: asyncio.CancelledError) -> None:
+        """Hold a cancellation back until the block ends."""
+        self._held = cancellation
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._held is not None:
+            raise self._held
 
 
 @asynccontextmanager

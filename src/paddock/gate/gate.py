@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from msgspec.structs import replace
@@ -42,7 +42,7 @@ from paddock.runtime.supervisor import Supervisor
 from paddock.secrets.requirements import called_operation
 from paddock.secrets.vault import Vault
 
-_UNGUARDED: AbstractAsyncContextManager[ReplayedResult | None] = nullcontext()
+_UNGUARDED: AbstractAsyncContextManager[None] = nullcontext()
 
 
 @dataclasses.dataclass(slots=True)
@@ -106,7 +106,9 @@ class Gate:
         )
         try:
             await self._authorize(invocation)
-            async with self._guarded(invocation) as earlier:
+            guarded = self._needs_guard(invocation)
+            async with self.starter.effects.settled(invocation) if guarded else _UNGUARDED:
+                earlier = await self._start(invocation) if guarded else None
                 if earlier is None:
                     invocation.result = await self._run(invocation, request, listener)
                 else:
@@ -160,18 +162,13 @@ class Gate:
         if is_new:
             self.rate_limiter.take_for_tenant_and_plugin(context.tenant, target.key.plugin)
 
-    def _guarded(self, invocation: Invocation) -> AbstractAsyncContextManager[ReplayedResult | None]:
-        """Start a call, and settle its outcome when the block ends. Gives the earlier result under the same key.
+    def _needs_guard(self, invocation: Invocation) -> bool:
+        """Whether a call has to be started and settled.
 
         A read that the policy allows needs neither: there is nothing to repeat, and nobody to ask.
         """
         free = isinstance(invocation.decision, Allow) and invocation.resumed_approval is None
-        return _UNGUARDED if free and invocation.only_reads else self._started_and_settled(invocation)
-
-    @asynccontextmanager
-    async def _started_and_settled(self, invocation: Invocation) -> AsyncGenerator[ReplayedResult | None, None]:
-        async with self.starter.effects.settled(invocation):
-            yield await self._start(invocation)
+        return not (free and invocation.only_reads)
 
     async def _start(self, invocation: Invocation) -> ReplayedResult | None:
         """Claim the key, check secrets and approval, and record `call.started`.

@@ -18,7 +18,7 @@ from paddock.core.events.calls import CallEnded, CallStarted
 from paddock.core.ids import CallId
 from paddock.gate.audit_entry import EntryTemplate
 from paddock.gate.catalogue.call_target import CallTarget
-from paddock.gate.idempotency.records import IdempotencyRecord
+from paddock.gate.idempotency.records import EffectKey, IdempotencyRecord
 from paddock.gate.nondeterminism import find_undisclosed
 from paddock.gate.reported_metadata import NO_METADATA, ReportedMetadata, read_artifacts, read_metadata
 from paddock.ledger.entry import PreEncoded, SplitEvent
@@ -87,6 +87,7 @@ class Invocation:
     parked: bool = False  # whether its operator is still at work; the outcome is then recorded by the poller
     replay_of: CallId | None = None  # the earlier call whose result it got
     effect: IdempotencyRecord | None = None
+    _effect_key: EffectKey | None = dataclasses.field(default=None, init=False)
     delivery: DeliveryStatus = dataclasses.field(default_factory=DeliveryStatus)
     event_digest: EventDigest | None = None  # of the plugin's events, where there are any and somebody listens
     tally: MethodCounts = dataclasses.field(
@@ -110,6 +111,16 @@ class Invocation:
     def only_reads(self) -> bool:
         """Whether the callable declares no effect."""
         return self.target.read_only
+
+    @property
+    def effect_key(self) -> EffectKey:
+        """The key of its effect. A call that was given none stands for itself, with its id."""
+        if self._effect_key is None:
+            context, target = self.context, self.target
+            self._effect_key = EffectKey(
+                context.tenant, target.key.plugin, target.spec.name, context.idempotency_key or self.call_id
+            )
+        return self._effect_key
 
     @property
     def payload_hash(self) -> str:

@@ -21,12 +21,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from paddock.core.errors import OperatorError
 from paddock.store.lock import Role
 from paddock.store.migrate import MIGRATIONS_DIR
 from paddock.store.transaction import Engine, Row, Transaction
+
+if TYPE_CHECKING:
+    from paddock.core.tasks import DeferredCancellation  # imports the event loop
 
 __all__ = ["Database", "DirectDatabase", "Engine", "Role", "Row", "Transaction", "open_database", "open_direct"]
 
@@ -39,8 +42,10 @@ class Database(Protocol):
     @property
     def engine(self) -> Engine: ...
 
-    async def write(self, fn: Callable[[Transaction], T]) -> T:
+    async def write(self, fn: Callable[[Transaction], T], deferral: DeferredCancellation | None = None) -> T:
         """Run the unit and return its result once it is durable.
+
+        With `deferral` a caller who is cancelled meanwhile goes on waiting and gets the outcome.
 
         Raises:
             Conflict: `store.constraint`, when the rows violate a constraint.

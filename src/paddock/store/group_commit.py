@@ -26,6 +26,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import apsw
 
 from paddock.core.errors import PaddockError, StoreUnavailable
+from paddock.core.tasks import DeferredCancellation
 from paddock.store.lock import Role
 from paddock.store.open_in_thread import open_in_thread
 from paddock.store.sqlite import SqliteDirect, SqliteTransaction, connect, to_paddock_error, transaction
@@ -38,9 +39,12 @@ _MAX_PENDING_UNITS = 1024  # units accepted and not answered; the next caller wa
 _READERS = 4
 
 
-class _Unit(NamedTuple):
-    fn: Callable[[Transaction], Any]
-    answer: asyncio.Future[Any]
+class _Unit:
+    __slots__ = ("answer", "fn")
+
+    def __init__(self, fn: Callable[[Transaction], Any], answer: asyncio.Future[Any]) -> None:
+        self.fn = fn
+        self.answer = answer  # set and replaced on the loop alone
 
 
 class _UnitLeftChanges(Exception):
@@ -48,7 +52,7 @@ class _UnitLeftChanges(Exception):
 
 
 class _Outcome(NamedTuple):
-    answer: asyncio.Future[Any]
+    unit: _Unit
     result: Any
     error: BaseException | None
 
@@ -68,7 +72,8 @@ class GroupCommit:
     def __init__(self, direct: SqliteDirect) -> None:
         self._direct = direct
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[_Unit | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[_Unit] | None] = SimpleQueue()
+        self._handed_over: list[_Unit] = []  # in this iteration of the loop
         self._write_slots = asyncio.Semaphore(_MAX_PENDING_UNITS)
         self._read_slots = asyncio.Semaphore(_MAX_PENDING_UNITS)
         self._writer: Thread | None = None
@@ -77,7 +82,7 @@ class GroupCommit:
         self._idle_readers: list[apsw.Connection] = []
         self._closing: asyncio.Future[None] | None = None
 
-    async def write(self, fn: Callable[[Transaction], T]) -> T:
+    async def write(self, fn: Callable[[Transaction], T], deferral: DeferredCancellation | None = None) -> T:
         await self._write_slots.acquire()  # released when the unit is answered
         if self._closing is not None:
             self._write_slots.release()
@@ -85,9 +90,25 @@ class GroupCommit:
         if self._writer is None:
             self._writer = Thread(target=self._write_groups, name="paddock-store-writer", daemon=True)
             self._writer.start()
-        answer: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Unit(fn, answer))
-        return await answer
+        unit = _Unit(fn, self._loop.create_future())
+        if not self._handed_over:
+            # Many callers are woken up together. What they write now goes to the thread at once, which else would
+            # begin with the first of them.
+            self._loop.call_soon(self._hand_over)
+        self._handed_over.append(unit)
+        while True:
+            try:
+                return await unit.answer
+            except asyncio.CancelledError as cancellation:
+                if deferral is None:
+                    raise
+                deferral.hold(cancellation)
+                if unit.answer.cancelled():  # else it was answered in the same moment
+                    unit.answer = self._loop.create_future()
+
+    def _hand_over(self) -> None:
+        units, self._handed_over = self._handed_over, []
+        self._queue.put(units)
 
     async def read(self, fn: Callable[[Transaction], T]) -> T:
         async with self._read_slots:
@@ -130,18 +151,18 @@ class GroupCommit:
         closing = False
         while not closing:
             group: list[_Unit] = []
-            unit = self._queue.get()
-            while unit is not None:
-                group.append(unit)
-                if len(group) == _MAX_GROUP_UNITS:
+            units = self._queue.get()
+            while units is not None:
+                group += units
+                if len(group) >= _MAX_GROUP_UNITS:
                     break
                 try:
-                    unit = self._queue.get_nowait()
+                    units = self._queue.get_nowait()
                 except Empty:
                     break
-            closing = unit is None
-            if group:
-                self._notify_callers(self._commit(group))
+            closing = units is None
+            for begin in range(0, len(group), _MAX_GROUP_UNITS):
+                self._notify_callers(self._commit(group[begin : begin + _MAX_GROUP_UNITS]))
 
     def _commit(self, group: list[_Unit]) -> list[_Outcome]:
         """Run a group in one transaction, and return the outcome of each unit once it is certain.
@@ -173,9 +194,9 @@ class GroupCommit:
             raise
         except BaseException as error:  # the thread must live on, and every caller be answered
             if hook_error is None or isinstance(hook_error, StoreUnavailable):
-                return [_Outcome(unit.answer, None, _group_failed_error(error)) for unit in group]
+                return [_Outcome(unit, None, _group_failed_error(error)) for unit in group]
             if len(group) == 1:
-                return [_Outcome(group[0].answer, None, hook_error)]
+                return [_Outcome(group[0], None, hook_error)]
             # A commit hook of one unit failed: it must not fail the others.
             return [outcome for unit in group for outcome in self._commit([unit])]
         return outcomes
@@ -197,12 +218,12 @@ class GroupCommit:
                 connection.execute("RELEASE unit")
             elif connection.total_changes() != changes_before:
                 raise _UnitLeftChanges from error
-            return _Outcome(unit.answer, None, error)
+            return _Outcome(unit, None, error)
         if savepoint:
             connection.execute("RELEASE unit")
         for hook, items in tx.commit_hooks.items():
             group_tx.commit_hooks.setdefault(hook, []).extend(items)
-        return _Outcome(unit.answer, result, None)
+        return _Outcome(unit, result, None)
 
     def _notify_callers(self, outcomes: list[_Outcome]) -> None:
         """Answer a whole group with one wake-up of the loop: one for each would cost more than the writing."""
@@ -210,7 +231,8 @@ class GroupCommit:
             self._loop.call_soon_threadsafe(self._set_results, outcomes)
 
     def _set_results(self, outcomes: list[_Outcome]) -> None:
-        for answer, result, error in outcomes:
+        for unit, result, error in outcomes:
+            answer = unit.answer
             self._write_slots.release()
             if answer.done():
                 continue  # its caller was cancelled

@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from paddock.core.errors import StoreUnavailable
+from paddock.core.tasks import DeferredCancellation
 from paddock.store.open_in_thread import open_in_thread
 from paddock.store.postgres import CONNECTION_SETTINGS, Connection, PostgresDirect, configure_connection, connect
 from paddock.store.transaction import Row, Transaction
@@ -84,17 +85,28 @@ class PostgresPool:
         self._workers = ThreadPoolExecutor(_MAX_CONNECTIONS, thread_name_prefix="paddock-store")
         self._closing: asyncio.Future[None] | None = None
 
-    async def write(self, fn: Callable[[Transaction], T]) -> T:
-        return await self._run_in_thread(self.direct.write, fn)
+    async def write(self, fn: Callable[[Transaction], T], deferral: DeferredCancellation | None = None) -> T:
+        return await self._run_in_thread(self.direct.write, fn, deferral)
 
     async def read(self, fn: Callable[[Transaction], T]) -> T:
         return await self._run_in_thread(self.direct.read, fn)
 
-    async def _run_in_thread(self, run: Callable[[Callable[[Transaction], T]], T], fn: Callable[[Transaction], T]) -> T:
+    async def _run_in_thread(
+        self,
+        run: Callable[[Callable[[Transaction], T]], T],
+        fn: Callable[[Transaction], T],
+        deferral: DeferredCancellation | None = None,
+    ) -> T:
         async with self._slots:
             if self._closing is not None:
                 raise StoreUnavailable("the store is closed", code="store.closed")
-            return await self._loop.run_in_executor(self._workers, run, fn)
+            answer = self._loop.run_in_executor(self._workers, run, fn)
+            while deferral is not None and not answer.done():
+                try:
+                    await asyncio.shield(answer)
+                except asyncio.CancelledError as cancellation:
+                    deferral.hold(cancellation)
+            return await answer
 
     async def aclose(self) -> None:
         if self._closing is None:

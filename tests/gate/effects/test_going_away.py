@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.gate.effects.test_once import note, recorded
 from tests.gate.test_governed_calls import Office
 
+from paddock.core.tasks import DeferredCancellation
 from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.store.database import Database, Engine, Transaction
@@ -28,9 +29,15 @@ class Slow:
         self._inside = inside
         self.given, self.go = asyncio.Event(), asyncio.Event()
 
-    async def write(self, fn: Callable[[Transaction], T]) -> T:
+    async def write(self, fn: Callable[[Transaction], T], deferral: DeferredCancellation | None = None) -> T:
         self.given.set()
-        return await asyncio.shield(asyncio.ensure_future(self._later(fn)))
+        written = asyncio.ensure_future(self._later(fn))
+        while deferral is not None and not written.done():
+            try:
+                await asyncio.shield(written)
+            except asyncio.CancelledError as cancellation:
+                deferral.hold(cancellation)
+        return await asyncio.shield(written)
 
     async def _later(self, fn: Callable[[Transaction], T]) -> T:
         await self.go.wait()

@@ -16,6 +16,7 @@ from tests.gate.test_governed_calls import ANN, Office, made_by, outcome
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import Conflict, NeedsApproval, NoEffect, PaddockError
 from paddock.core.ids import PrincipalId
+from paddock.core.tasks import DeferredCancellation
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
@@ -116,8 +117,8 @@ class Watched:
         self._inside, self._look = inside, look
         self.seen: list[IdempotencyRecord | None] = []
 
-    async def write(self, fn: Callable[[Transaction], T]) -> T:
-        result = await self._inside.write(fn)
+    async def write(self, fn: Callable[[Transaction], T], deferral: DeferredCancellation | None = None) -> T:
+        result = await self._inside.write(fn, deferral)
         self.seen.append(self._look())
         return result
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
 import pytest
 
+from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import HostError
 from paddock.core.ids import CallId, Tenant
-from paddock.gate.idempotency import record_queries, records
+from paddock.gate.idempotency import record_queries, records, retention
 from paddock.gate.idempotency.fencing import is_current, next_fence
 from paddock.gate.idempotency.records import EffectKey, IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState, Resolution
@@ -180,3 +186,45 @@ def test_of_a_run_that_is_over_what_it_had_started_is_in_doubt_and_what_waits_fo
     }
     assert lost[0] == found["k1"]
     assert lost[0].error == {"code": "host.lost"}
+
+
+QUESTIONS: dict[str, Callable[[Transaction], object]] = {
+    "listed": lambda tx: record_queries.list_in_state(tx, EffectState.IN_DOUBT),
+    "listed of a tenant": lambda tx: record_queries.list_in_state(tx, EffectState.IN_DOUBT, tenant=OF.tenant),
+    "waiting for a person": lambda tx: record_queries.list_waiting(tx, OF.tenant),
+    "counted": lambda tx: record_queries.count_in_doubt(tx, OF.tenant),
+    "counted for each tenant": record_queries.count_in_doubt_by_tenant,
+    "not recovered": record_queries.in_doubt_unscheduled,
+    "parked": lambda tx: record_queries.list_parked(tx, 10),
+    "not followed": record_queries.parked_unscheduled,
+    "lost with a host": lambda tx: records.mark_in_doubt_for(tx, HERE, error={}),
+    "orphaned and expired": lambda tx: retention.expire_results(tx, before=NOW, now=NOW),
+    "of a plugin that goes": lambda tx: retention.erase_plugin(tx, "mail", SystemClock(), SystemRandom()),
+}
+WHOLE_TABLE = {"of a plugin that goes": 3}  # the results of a plugin are found without an index; that is rare
+
+
+def test_what_is_not_over_is_found_without_reading_what_is_over(tmp_path: Path) -> None:
+    asked: dict[str, list[tuple[str, tuple[Any, ...]]]] = {}
+
+    class Listens:
+        def __init__(self, tx: Transaction, name: str) -> None:
+            self.tx, self.seen = tx, asked.setdefault(name, [])
+
+        def __getattr__(self, method: str) -> Callable[..., Any]:
+            def run(sql: str, values: tuple[Any, ...] = ()) -> Any:
+                self.seen.append((sql, tuple(values)))
+                return getattr(self.tx, method)(sql, values)
+
+            return run
+
+    with open_direct(tmp_path / "db") as database:
+        for name, ask in QUESTIONS.items():
+            database.write(lambda tx, name=name, ask=ask: ask(cast("Transaction", Listens(tx, name))))
+    scans: dict[str, int] = {}
+    with sqlite3.connect(tmp_path / "db") as raw:
+        for name, statements in asked.items():
+            for sql, values in statements:
+                plan = [row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+                scans[name] = scans.get(name, 0) + sum(step.startswith("SCAN effects") for step in plan)
+    assert {name: number for name, number in scans.items() if number} == WHOLE_TABLE

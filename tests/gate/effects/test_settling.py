@@ -14,6 +14,7 @@ from tests.gate.test_governed_calls import ANN, Office, made_by, outcome, tool
 
 from paddock.core.error_formats import error_to_json
 from paddock.core.errors import Conflict, PaddockError, StoreUnavailable
+from paddock.core.tasks import DeferredCancellation
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
@@ -37,10 +38,10 @@ class Full:
         self.full = True
         self.refusal: PaddockError = StoreUnavailable("there is no room left for the store", code="store.full")
 
-    async def write(self, fn: Callable[[Transaction], T]) -> T:
+    async def write(self, fn: Callable[[Transaction], T], deferral: DeferredCancellation | None = None) -> T:
         if self.full:
             raise self.refusal
-        return await self._inside.write(fn)
+        return await self._inside.write(fn, deferral)
 
 
 def database_of(host: Host) -> Database:

@@ -7,8 +7,8 @@ outcome is recorded in another, before the caller gets it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import orjson
@@ -16,10 +16,10 @@ from msgspec import Struct, field
 
 from paddock.approvals.model import OPEN_STATES, ApprovalState
 from paddock.approvals.service import Approvals
-from paddock.core.clock import Clock
+from paddock.core.clock import Clock, format_utc
 from paddock.core.errors import NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
-from paddock.core.tasks import run_to_completion
+from paddock.core.tasks import DeferredCancellation
 from paddock.gate.effects.approval_preview import approval_required_error
 from paddock.gate.effects.in_doubt import InDoubtEffects
 from paddock.gate.effects.outcomes import OutcomeRecorder
@@ -128,9 +128,10 @@ class EffectCoordinator:
             Busy: another daemon works on it, for too long to wait.
             PaddockError: the earlier call was in flight and failed without effect.
         """
-        of, pauses = effect_key_of(invocation), iter(_POLL_DELAYS_S)
+        of, pauses = invocation.effect_key, iter(_POLL_DELAYS_S)
         while True:
-            await self._wait_for_active(of, invocation)
+            if of in self._active:
+                await self._wait_for_active(of, invocation)
             known = await self._find_record(of, invocation)
             if of in self._active:
                 continue  # another call of this host was quicker
@@ -194,39 +195,36 @@ class EffectCoordinator:
         """
         records.mark_awaiting_approval(tx, self._claim_record(tx, invocation, here, self._now()))
 
-    @asynccontextmanager
-    async def settled(self, invocation: Invocation) -> AsyncGenerator[None, None]:
-        """Settle the effect of a call when the block ends: its outcome is on disk then, and its key released.
+    def settled(self, invocation: Invocation) -> SettledCall:
+        """Settle the effect of a call when the block ends: its outcome is on disk then, and its key released."""
+        return SettledCall(self, invocation)
+
+    async def settle(self, invocation: Invocation, error: BaseException | None) -> None:
+        """As `settled`.
 
         Raises:
-            PaddockError: see `OutcomeRecorder.record`; takes the place of the error that the block raised.
+            PaddockError: see `OutcomeRecorder.record`.
         """
         try:
-            yield
-        except BaseException as error:
-            await self._settle(invocation, error)
-            raise
-        else:
-            await self._settle(invocation, None)
+            if invocation.only_reads or invocation.parked:
+                return  # no effect; or the poller records the outcome
+            if invocation.started:
+                invocation.finish(self._clock.monotonic(), invocation.result, error)
+                await self.record_outcome(invocation, invocation.result, error)
+            else:
+                await self._release_unstarted(invocation, error)
         finally:
             self.release_key(invocation)
 
-    async def _settle(self, invocation: Invocation, error: BaseException | None) -> None:
-        if invocation.only_reads or invocation.parked:
-            return  # no effect; or the poller records the outcome
-        if invocation.started:
-            invocation.finish(self._clock.monotonic(), invocation.result, error)
-            await run_to_completion(self.record_outcome(invocation, invocation.result, error))
-        else:
-            await self._release_unstarted(invocation, error)
-
     async def record_outcome(self, invocation: Invocation, result: Any, error: BaseException | None) -> EffectState:
-        """Record the outcome of a call that had started. See `OutcomeRecorder.record`."""
-        state = await self.outcomes.record(invocation, result, error)
-        mine = self._active.get(effect_key_of(invocation))
-        if mine is not None and state is EffectState.FAILED_NO_EFFECT and isinstance(error, PaddockError):
-            mine.failure = error
-        return state
+        """Record the outcome of a call that had started, to the end. See `OutcomeRecorder.record`."""
+        with DeferredCancellation() as deferral:
+            state = await self.outcomes.record(invocation, result, error, deferral)
+            if state is EffectState.FAILED_NO_EFFECT and isinstance(error, PaddockError):
+                mine = self._active.get(invocation.effect_key)
+                if mine is not None:
+                    mine.failure = error
+            return state
 
     def undo_start(self, tx: Transaction, tenant: Tenant, call: CallId, error: Mapping[str, Any]) -> None:
         """Release the key of a call that is recorded as started and was never sent."""
@@ -248,9 +246,10 @@ class EffectCoordinator:
 
     def release_key(self, invocation: Invocation) -> None:
         """Release the key that a call holds in memory, and wake other calls with the same key."""
-        mine = self._active.get(effect_key_of(invocation))
+        of = invocation.effect_key
+        mine = self._active.get(of)
         if mine is not None and mine.call == invocation.call_id:
-            del self._active[effect_key_of(invocation)]
+            del self._active[of]
             mine.over.set()
 
     def _claim_record(
@@ -258,7 +257,7 @@ class EffectCoordinator:
     ) -> IdempotencyRecord:
         effect = records.claim(
             tx,
-            effect_key_of(invocation),
+            invocation.effect_key,
             call=invocation.call_id,
             payload_hash=invocation.payload_hash,
             holder=here,
@@ -311,24 +310,30 @@ class EffectCoordinator:
         invocation.effect = known
 
     def _now(self) -> str:
-        return self._clock.now().isoformat()
+        return format_utc(self._clock.now())
+
+
+class SettledCall:
+    """The block in which a call runs that may have an effect; see `EffectCoordinator.settled`."""
+
+    __slots__ = ("_effects", "_invocation")
+
+    def __init__(self, effects: EffectCoordinator, invocation: Invocation) -> None:
+        self._effects = effects
+        self._invocation = invocation
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        """An error of settling takes the place of the one that the block raised."""
+        await self._effects.settle(self._invocation, error)
 
 
 def _require_leases(tx: Transaction, runs: Sequence[NodeRun]) -> None:
     """Once for all calls that start together."""
     for run in set(runs):
         require_lease(tx, run)
-
-
-def effect_key_of(invocation: Invocation) -> EffectKey:
-    """The idempotency key of a call; one that was given none stands for itself, with its id."""
-    key = invocation.target.key
-    return EffectKey(
-        invocation.context.tenant,
-        key.plugin,
-        invocation.target.spec.name,
-        invocation.context.idempotency_key or invocation.call_id,
-    )
 
 
 def _require_same_call(

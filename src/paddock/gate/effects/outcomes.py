@@ -16,12 +16,12 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from paddock.core.clock import Clock
+from paddock.core.clock import Clock, format_utc
 from paddock.core.error_formats import error_to_json
 from paddock.core.errors import HostError, PaddockError, StoreUnavailable, TimedOut
 from paddock.core.events.calls import CallEnded, EffectInDoubt
-from paddock.core.events.event import Event
 from paddock.core.ids import CallId
+from paddock.core.tasks import DeferredCancellation
 from paddock.gate.effects.failure_outcome import IN_DOUBT_REASONS, failure_point, failure_state
 from paddock.gate.effects.in_doubt import HOST_LOST_ERROR, HOST_LOST_MESSAGE, InDoubtEffects
 from paddock.gate.idempotency import records
@@ -34,6 +34,7 @@ from paddock.store.database import Database, Transaction
 
 _log = logging.getLogger("paddock.gate")
 
+_NO_WAIT = timedelta()
 _STOP_GRACE = timedelta(seconds=10)  # until a plugin that was told to stop has stopped or was killed
 
 
@@ -107,7 +108,9 @@ class OutcomeRecorder:
         """Note that the host shuts down: a call that is interrupted from now on was not cancelled by a caller."""
         self._shutting_down = True
 
-    async def record(self, invocation: Invocation, result: Any, error: BaseException | None) -> EffectState:
+    async def record(
+        self, invocation: Invocation, result: Any, error: BaseException | None, deferral: DeferredCancellation
+    ) -> EffectState:
         """Record the outcome of a started call and return the state of its effect.
 
         Raises:
@@ -117,7 +120,7 @@ class OutcomeRecorder:
         """
         outcome = self._build_outcome(invocation, result, error)
         try:
-            accepted = await self._write_and_notify(outcome)
+            accepted = await self._write_and_notify(outcome, deferral)
         except PaddockError as failure:
             self._unrecorded.append(outcome)
             if not isinstance(failure, StoreUnavailable):  # which the code that monitors the store reports
@@ -161,14 +164,15 @@ class OutcomeRecorder:
         if invocation.effect is None:
             raise HostError("a call without a record ended", code=STALE_CODE)
         effect = invocation.effect
-        state, wait, entries = EffectState.SUCCEEDED, timedelta(), list[Event]()
+        state, wait, doubt = EffectState.SUCCEEDED, _NO_WAIT, ()
         interrupted = isinstance(error, asyncio.CancelledError) and self._shutting_down
         if error is not None:
             state = failure_state(invocation, error)
         if error is not None and state is EffectState.IN_DOUBT:
             invocation.status = "in_doubt"
             reason = HOST_LOST_MESSAGE if interrupted else IN_DOUBT_REASONS[failure_point(invocation, error)]
-            entries.append(EffectInDoubt(effect.effect_key.plugin, effect.effect_key.callable, reason, effect.recovery))
+            key = effect.effect_key
+            doubt = (EffectInDoubt(key.plugin, key.callable, reason, effect.recovery),)
             # A plugin that may still be working gets time to stop: an earlier check could miss its effect.
             if isinstance(error, TimedOut | asyncio.CancelledError) and effect.recovery != "atomic":
                 wait = _STOP_GRACE
@@ -176,16 +180,16 @@ class OutcomeRecorder:
             invocation,
             effect,
             state,
-            self._clock.now().isoformat(),
+            format_utc(self._clock.now()),
             orjson.dumps(result) if error is None else b"",
             {} if error is None else HOST_LOST_ERROR if interrupted else _error_data(error),
             wait,
-            (invocation.split_event(), *entries),
+            (invocation.split_event(), *doubt),
         )
 
-    async def _write_and_notify(self, outcome: _OutcomeToRecord) -> bool:
+    async def _write_and_notify(self, outcome: _OutcomeToRecord, deferral: DeferredCancellation | None = None) -> bool:
         """Write an outcome and notify; False if the outcome of this host no longer counts."""
-        accepted = await self._database.write(lambda tx: self._write(tx, outcome))
+        accepted = await self._database.write(lambda tx: self._write(tx, outcome), deferral)
         if accepted and outcome.state is EffectState.SUCCEEDED:
             self._on_succeeded(outcome.effect)
         elif accepted and outcome.state is EffectState.IN_DOUBT:

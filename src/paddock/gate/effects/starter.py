@@ -17,7 +17,7 @@ from paddock.approvals.service import Approvals
 from paddock.core.error_formats import error_to_json
 from paddock.core.errors import NeedsApproval, PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
-from paddock.core.tasks import run_to_completion
+from paddock.core.tasks import DeferredCancellation, run_to_completion
 from paddock.gate.authorization import Authorizer, MadeDecision, denied_error
 from paddock.gate.effects.approval_preview import approval_required_error
 from paddock.gate.effects.coordinator import EffectCoordinator
@@ -93,26 +93,29 @@ class CallStarter(Struct, frozen=True):
             StoreUnavailable: the start cannot be recorded, so the call must not be made.
         """
         here = None if invocation.target.read_only else await self.effects.current_node_run()
-        # To completion: a caller who is cancelled during the write must know whether it was committed. A call that was
-        # not sent by then is recorded as one that had no effect.
-        await run_to_completion(self._record_start(invocation, here))
+        # A caller who is cancelled during the write must know whether it was committed. A call that was not sent by
+        # then is recorded as one that had no effect.
+        with DeferredCancellation() as deferral:
+            await self._record_start(invocation, here, deferral)
 
-    async def _record_start(self, invocation: Invocation, here: NodeRun | None) -> None:
+    async def _record_start(self, invocation: Invocation, here: NodeRun | None, deferral: DeferredCancellation) -> None:
         context = invocation.context
         invocation.started = True
         try:
-            invocation.effect = await self.database.write(lambda tx: self._record_start_in(tx, invocation, here))
+            invocation.effect = await self.database.write(
+                lambda tx: self._record_start_in(tx, invocation, here), deferral
+            )
             if invocation.effect is not None:
                 key, fence = invocation.effect.effect_key.key, invocation.effect.fence
                 invocation.context = replace(context, idempotency_key=key, fence=fence, call=invocation.call_id)
         except ApprovalMismatch as changed:
             invocation.started = False
-            await self.approvals.void(context.tenant, changed.approval.id, changed.why)
+            await run_to_completion(self.approvals.void(context.tenant, changed.approval.id, changed.why))
             raise
         except BaseException as error:
             invocation.started = False
             if isinstance(error, StoreUnavailable) and error.error_code == OUTCOME_UNKNOWN_CODE:
-                await self._undo_start(invocation, error)
+                await run_to_completion(self._undo_start(invocation, error))
             raise
 
     def _record_start_in(

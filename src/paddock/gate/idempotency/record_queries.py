@@ -12,10 +12,11 @@ from paddock.gate.idempotency.records import (
     POLL_JOB,
     RECOVER_JOB,
     SELECT_RECORD,
+    UNFINISHED,
     IdempotencyRecord,
     record_from_row,
 )
-from paddock.gate.idempotency.states import EffectState
+from paddock.gate.idempotency.states import FINAL_STATES, EffectState
 from paddock.store.transaction import Transaction
 
 _RECOVERY_JOB_EXISTS = (
@@ -23,8 +24,8 @@ _RECOVERY_JOB_EXISTS = (
     f"AND queue.kind IN ('{RECOVER_JOB}', '{RECOVER_JOB}:' || effects.node))"
 )
 
-_IN_DOUBT = f"INDEXED BY effects_in_doubt WHERE state = '{EffectState.IN_DOUBT.value}'"  # few among very many
-_WAITING = f"{_IN_DOUBT} AND (recovery = 'none' OR NOT {_RECOVERY_JOB_EXISTS})"  # for a person
+_IN_STATE = f"state = ? AND {UNFINISHED}"
+_WAITING = f"{_IN_STATE} AND (recovery = 'none' OR NOT {_RECOVERY_JOB_EXISTS})"  # for a person
 
 
 class RecoverySchedule(NamedTuple):
@@ -53,8 +54,11 @@ class InDoubtCount(NamedTuple):
 def list_in_state(
     tx: Transaction, state: EffectState, *, tenant: Tenant | None = None, after: str | None = None, limit: int = 1000
 ) -> list[IdempotencyRecord]:
-    """List records in a state, oldest first; of all tenants, or of one tenant and then optionally after a call."""
-    where, values = ["state = ?"], [state.value]
+    """List records in a state, oldest first; of all tenants, or of one tenant and then optionally after a call.
+
+    An index finds those that are not over; all others are looked for in the whole table.
+    """
+    where, values = ["state = ?" if state in FINAL_STATES else _IN_STATE], [state.value]
     if tenant is not None:
         where.append("tenant = ?")
         values.append(tenant)
@@ -69,17 +73,19 @@ def list_waiting(
     tx: Transaction, tenant: Tenant, *, after: tuple[str, str] | None = None, limit: int = 1000
 ) -> list[IdempotencyRecord]:
     """List a tenant's effects in doubt that no host recovers, oldest first, optionally after a time and call."""
-    where, values = f"{_WAITING} AND tenant = ?", [str(tenant)]
+    where, values = f"{_WAITING} AND tenant = ?", [EffectState.IN_DOUBT.value, str(tenant)]
     if after is not None:
         where += " AND (claimed_at, call) > (?, ?)"
         values += after
-    rows = tx.all(f"{SELECT_RECORD} {where} ORDER BY claimed_at, call LIMIT ?", (*values, limit))
+    rows = tx.all(f"{SELECT_RECORD} WHERE {where} ORDER BY claimed_at, call LIMIT ?", (*values, limit))
     return [record_from_row(row) for row in rows]
 
 
 def find_waiting(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRecord | None:
     """Return the effect of a call if it is in doubt and no host recovers it."""
-    row = tx.one(f"{SELECT_RECORD} {_WAITING} AND tenant = ? AND call = ?", (tenant, call))
+    row = tx.one(
+        f"{SELECT_RECORD} WHERE {_WAITING} AND tenant = ? AND call = ?", (EffectState.IN_DOUBT, tenant, call)
+    )
     return None if row is None else record_from_row(row)
 
 
@@ -97,7 +103,9 @@ def list_resolved(
 
 def count_in_doubt_by_tenant(tx: Transaction) -> dict[Tenant, int]:
     """Count effects in doubt for each tenant that has any."""
-    rows = tx.all(f"SELECT tenant, COUNT(*) AS count FROM effects {_IN_DOUBT} GROUP BY tenant")
+    rows = tx.all(
+        f"SELECT tenant, COUNT(*) AS count FROM effects WHERE {_IN_STATE} GROUP BY tenant", (EffectState.IN_DOUBT,)
+    )
     return {Tenant(row["tenant"]): row["count"] for row in rows}
 
 
@@ -116,7 +124,7 @@ def recovery_schedule(tx: Transaction, effect: IdempotencyRecord) -> RecoverySch
 def in_doubt_unscheduled(tx: Transaction, limit: int = 1000) -> list[IdempotencyRecord]:
     """List effects in doubt that could be recovered but have no recovery job in the queue."""
     rows = tx.all(
-        f"{SELECT_RECORD} WHERE state = ? AND recovery <> 'none' AND NOT {_RECOVERY_JOB_EXISTS} "
+        f"{SELECT_RECORD} WHERE {_IN_STATE} AND recovery <> 'none' AND NOT {_RECOVERY_JOB_EXISTS} "
         "ORDER BY claimed_at, call LIMIT ?",
         (EffectState.IN_DOUBT, limit),
     )
@@ -126,7 +134,7 @@ def in_doubt_unscheduled(tx: Transaction, limit: int = 1000) -> list[Idempotency
 def list_parked(tx: Transaction, limit: int) -> list[IdempotencyRecord]:
     """List parked effects, whose operators are still working, oldest first."""
     rows = tx.all(
-        f"{SELECT_RECORD} WHERE node = ? AND epoch = ? AND state = ? ORDER BY claimed_at, call LIMIT ?",
+        f"{SELECT_RECORD} WHERE node = ? AND epoch = ? AND {_IN_STATE} ORDER BY claimed_at, call LIMIT ?",
         (*NO_HOLDER, EffectState.STARTED, limit),
     )
     return [record_from_row(row) for row in rows]
@@ -135,7 +143,7 @@ def list_parked(tx: Transaction, limit: int) -> list[IdempotencyRecord]:
 def parked_unscheduled(tx: Transaction, limit: int = 1000) -> list[IdempotencyRecord]:
     """List parked effects that no queue job follows: the host that cancelled one died before marking it in doubt."""
     rows = tx.all(
-        f"{SELECT_RECORD} WHERE node = ? AND epoch = ? AND state = ? AND NOT EXISTS (SELECT 1 FROM queue "
+        f"{SELECT_RECORD} WHERE node = ? AND epoch = ? AND {_IN_STATE} AND NOT EXISTS (SELECT 1 FROM queue "
         f"WHERE queue.tenant = effects.tenant AND queue.key = effects.call AND queue.kind = '{POLL_JOB}') "
         "ORDER BY claimed_at, call LIMIT ?",
         (*NO_HOLDER, EffectState.STARTED, limit),
@@ -144,11 +152,11 @@ def parked_unscheduled(tx: Transaction, limit: int = 1000) -> list[IdempotencyRe
 
 
 def count_in_doubt(tx: Transaction, tenant: Tenant) -> InDoubtCount:
-    """Count a tenant's effects in doubt, using an index of unfinished effects only."""
+    """Count a tenant's effects in doubt."""
     recovers = f"recovery <> 'none' AND {_RECOVERY_JOB_EXISTS}"
     row = tx.one(
         f"SELECT COUNT(*) AS total, SUM(CASE WHEN {recovers} THEN 0 ELSE 1 END) AS waiting, "
-        f"MAX(CASE WHEN {recovers} THEN '' ELSE call END) AS latest FROM effects {_IN_DOUBT} AND tenant = ?",
-        (tenant,),
+        f"MAX(CASE WHEN {recovers} THEN '' ELSE call END) AS latest FROM effects WHERE {_IN_STATE} AND tenant = ?",
+        (EffectState.IN_DOUBT, tenant),
     )
     return InDoubtCount(row["total"], row["waiting"], row["latest"]) if row and row["total"] else InDoubtCount()

@@ -88,6 +88,9 @@ _COLUMNS = (
     "ended_at, principal, payload, context, result, error, resolution, resolved_by, forgotten_at"
 )
 SELECT_RECORD = f"SELECT {_COLUMNS} FROM effects"
+UNFINISHED = f"state NOT IN ('{EffectState.SUCCEEDED}', '{EffectState.FAILED_NO_EFFECT}')"
+"""Of effects that are not over. SQLite uses their index only for statements that say so in the words of the index."""
+
 KEY_WHERE = "tenant = ? AND plugin = ? AND callable = ? AND key = ?"  # an `EffectKey`
 _COMPOSITE_COLUMNS = frozenset(EffectKey._fields + NodeRun._fields)
 
@@ -110,7 +113,8 @@ def mark_in_doubt_for(tx: Transaction, holder: NodeRun, *, error: Mapping[str, A
     One statement for all of them: there may be thousands.
     """
     rows = tx.all(
-        f"UPDATE effects SET state = ?, error = ? WHERE node = ? AND epoch = ? AND state = ? RETURNING {_COLUMNS}",
+        f"UPDATE effects SET state = ?, error = ? WHERE node = ? AND epoch = ? AND state = ? AND {UNFINISHED} "
+        f"RETURNING {_COLUMNS}",
         (
             next_state(EffectState.STARTED, EffectTransition.LOSE),
             orjson.dumps(error).decode(),
@@ -148,7 +152,7 @@ def claim(
         "INSERT INTO effects (tenant, plugin, callable, key, call, state, fence, payload_hash, node, epoch, recovery, "
         "claimed_at, principal, started_at, payload, context) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (*effect_key, call, state, fence, payload_hash, *holder, recovery, now, principal, *start_values),
+        (*effect_key, call, state.value, fence, payload_hash, *holder, recovery, now, principal, *start_values),
     )
     if inserted and stored_call is not None:
         return IdempotencyRecord(
@@ -343,7 +347,7 @@ def _transition(
     new_state = next_state(effect.state, transition)
     changed = new_state and tx.execute(
         f"UPDATE effects SET state = ?{assignments} WHERE {KEY_WHERE} AND state = ? AND fence = ?",
-        (new_state, *values, *effect.effect_key, effect.state, effect.fence),
+        (new_state.value, *values, *effect.effect_key, effect.state.value, effect.fence),
     )
     if not changed:
         raise _stale_error(effect, transition)

@@ -13,7 +13,7 @@ import orjson
 from paddock.core.clock import Clock, Random
 from paddock.core.events.calls import EffectInDoubt
 from paddock.core.ids import CallId, Tenant
-from paddock.gate.idempotency.records import KEY_WHERE, NO_HOLDER
+from paddock.gate.idempotency.records import KEY_WHERE, NO_HOLDER, UNFINISHED
 from paddock.gate.idempotency.states import FINAL_STATES, EffectState, EffectTransition, next_state
 from paddock.ledger.write.append import record_all
 from paddock.store.transaction import Transaction
@@ -21,8 +21,9 @@ from paddock.store.transaction import Transaction
 _FINAL = tuple(state.value for state in FINAL_STATES)
 _OWN_KEY_SQL = "key = call"  # of a call without a key from its caller
 _ORPHANED_SQL = (
-    "state = ? AND claimed_at < ? AND NOT EXISTS (SELECT 1 FROM approvals WHERE approvals.tenant = effects.tenant "
-    "AND approvals.call = effects.call AND approvals.state IN ('pending', 'approved'))"
+    f"state = ? AND {UNFINISHED} AND claimed_at < ? AND NOT EXISTS ("  # noqa: S608
+    "SELECT 1 FROM approvals WHERE approvals.tenant = effects.tenant AND approvals.call = effects.call "
+    "AND approvals.state IN ('pending', 'approved'))"
 )
 _UNFINISHED = (EffectState.STARTED.value, EffectState.IN_DOUBT.value)
 _UNINSTALLED_ERROR = {"code": "plugin.uninstalled", "message": "its plugin was uninstalled"}
@@ -72,7 +73,7 @@ def erase_plugin(tx: Transaction, plugin: str, clock: Clock, random: Random) -> 
         (now, plugin, *_FINAL),
     )
     lost_rows = tx.all(
-        "UPDATE effects SET state = ? WHERE plugin = ? AND state = ? AND node = ? AND epoch = ? "
+        f"UPDATE effects SET state = ? WHERE plugin = ? AND state = ? AND {UNFINISHED} AND node = ? AND epoch = ? "  # noqa: S608
         "RETURNING tenant, callable, call",
         (next_state(EffectState.STARTED, EffectTransition.LOSE), plugin, EffectState.STARTED, *NO_HOLDER),
     )

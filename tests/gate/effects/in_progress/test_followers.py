@@ -20,6 +20,7 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
 from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT
+from paddock.core.tasks import DeferredCancellation
 from paddock.gate.effects.poller import OperatorPoller
 from paddock.gate.idempotency import records
 from paddock.gate.idempotency.records import POLL_JOB
@@ -104,8 +105,8 @@ class Leaving:
         self._inside = inside
         self.caller: asyncio.Future[Any] | None = None
 
-    async def write(self, fn: Callable[[Transaction], T]) -> T:
-        written = await self._inside.write(fn)
+    async def write(self, fn: Callable[[Transaction], T], deferral: DeferredCancellation | None = None) -> T:
+        written = await self._inside.write(fn, deferral)
         if self.caller is not None:
             self.caller.cancel()
         return written
@@ -189,8 +190,8 @@ class SlowToRead:
             await self.go.wait()
         return await self._inside.read(fn)
 
-    async def write(self, fn: Callable[[Transaction], T]) -> T:
-        done = await self._inside.write(fn)
+    async def write(self, fn: Callable[[Transaction], T], deferral: DeferredCancellation | None = None) -> T:
+        done = await self._inside.write(fn, deferral)
         self.written.set()
         return done
 

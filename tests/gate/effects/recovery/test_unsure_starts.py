@@ -12,6 +12,7 @@ from tests.gate.effects.test_once import note, recorded
 from tests.gate.test_governed_calls import Office
 
 from paddock.core.errors import StoreUnavailable
+from paddock.core.tasks import DeferredCancellation
 from paddock.gate.effects.deferred_cleanups import DeferredCleanups
 from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
@@ -31,17 +32,17 @@ class Unsure:
         self.late: Callable[[Transaction], Any] | None = None
         self._broken = False
 
-    async def write(self, fn: Callable[[Transaction], T]) -> T:
+    async def write(self, fn: Callable[[Transaction], T], deferral: DeferredCancellation | None = None) -> T:
         if not self._broken:
             self._broken = True
             if self._kept == "at once":
-                await self._inside.write(fn)
+                await self._inside.write(fn, deferral)
             elif self._kept == "later":
                 self.late = fn
             raise StoreUnavailable("the connection broke during a commit", code="store.outcome_unknown")
         if self.away:
             raise StoreUnavailable("the database is away", code="store.unavailable")
-        return await self._inside.write(fn)
+        return await self._inside.write(fn, deferral)
 
     async def comes_back(self) -> None:
         self.away = False

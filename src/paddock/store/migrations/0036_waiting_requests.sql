@@ -1,7 +1,6 @@
 -- What waits for a person is rows and indexes alone. There is no job for each request any more: a timer of each host
 -- looks at the nearest deadline of each tenant.
-{if_sqlite} DELETE FROM queue WHERE kind = 'approval.expire';
-{if_postgresql} DO $$ BEGIN IF to_regclass('queue') IS NOT NULL THEN DELETE FROM queue WHERE kind = 'approval.expire'; END IF; END $$;
+DELETE FROM queue WHERE kind = 'approval.expire';
 
 DROP INDEX approvals_by_state;
 DROP INDEX approvals_by_tenant;
@@ -18,7 +17,7 @@ CREATE INDEX approvals_unused ON approvals (id) WHERE state = 'approved';
 -- Who has to do with a pending request: who may answer it (approver), whose call it is (owner), who may not answer it
 -- because they asked for it (barred) or have answered it (answered). In the order of the inbox, so that a page of it is
 -- a part of the index.
-ALTER TABLE approval_parties RENAME TO approval_parties_before_37;
+ALTER TABLE approval_parties RENAME TO approval_parties_before_36;
 DROP INDEX approval_parties_by_who;
 CREATE TABLE approval_parties (
     approval   {text} NOT NULL REFERENCES approvals (id) ON DELETE CASCADE,
@@ -36,13 +35,13 @@ CREATE TABLE approval_parties (
 INSERT INTO approval_parties (approval, who, part, tenant, kind, risk, expires_at, created_at)
     SELECT id, who, part, tenant, kind, risk, expires_at, created_at FROM approvals JOIN (
         SELECT approval, who, CASE WHEN part = 'requester' THEN 'barred' ELSE part END AS part
-            FROM approval_parties_before_37
+            FROM approval_parties_before_36
         UNION SELECT id, 'role:operator', 'approver' FROM approvals WHERE kind IN ('action', 'gate')
         UNION SELECT id, requester, 'owner' FROM approvals
         UNION SELECT id, for_person, 'owner' FROM approvals WHERE for_person <> ''
         UNION SELECT approval, who, 'answered' FROM approval_answers
     ) AS parties ON parties.approval = id WHERE state = 'pending';
-DROP TABLE approval_parties_before_37;
+DROP TABLE approval_parties_before_36;
 CREATE INDEX approval_parties_by_urgency
     ON approval_parties (tenant, who, part, kind, risk, expires_at, created_at, approval);
 
@@ -64,6 +63,3 @@ INSERT INTO approval_viewers (tenant, who, ended, created_at, approval)
 {if_sqlite} UNION SELECT approvals.id, one.value FROM approvals, json_each(binding, '$.approvers') AS one WHERE kind IN ('action', 'gate')
 {if_postgresql} UNION SELECT approvals.id, one.value FROM approvals, json_array_elements_text(binding::json -> 'approvers') AS one (value) WHERE kind IN ('action', 'gate')
     ) AS viewers ON viewers.approval = id WHERE who <> '';
-
--- Each call with an effect that waits has a row there too: those in doubt, which every inbox counts, are found without.
-CREATE INDEX effects_in_doubt ON effects (tenant, claimed_at, call) WHERE state = 'in_doubt';

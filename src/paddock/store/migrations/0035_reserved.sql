@@ -1,2 +1,0 @@
--- Holds this number until the migration that takes it is here.
-SELECT 1;
