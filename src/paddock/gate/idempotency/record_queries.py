@@ -83,9 +83,7 @@ def list_waiting(
 
 def find_waiting(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRecord | None:
     """Return the effect of a call if it is in doubt and no host recovers it."""
-    row = tx.one(
-        f"{SELECT_RECORD} WHERE {_WAITING} AND tenant = ? AND call = ?", (EffectState.IN_DOUBT, tenant, call)
-    )
+    row = tx.one(f"{SELECT_RECORD} WHERE {_WAITING} AND tenant = ? AND call = ?", (EffectState.IN_DOUBT, tenant, call))
     return None if row is None else record_from_row(row)
 
 
