@@ -22,6 +22,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -47,6 +48,15 @@ def _move_ledger_rows(tx: Transaction) -> bool:
     return move_ledger_rows(tx)
 
 
+def _create_job_engine(tx: ScriptTransaction) -> None:
+    """Create what procrastinate needs, from its own package; the versions allowed have this schema."""
+    package = find_spec("procrastinate")  # not imported: that takes a while
+    if tx.engine == "postgresql" and package is not None and package.origin is not None:
+        tx.script((Path(package.origin).parent / "sql" / "schema.sql").read_text(encoding="utf-8"))
+
+
+_SCHEMAS: Mapping[str, Callable[[ScriptTransaction], None]] = {"procrastinate": _create_job_engine}
+"""What creates the schema of a library in the transaction of a migration, before its file, by its name."""
 _MOVES: Mapping[str, Callable[[Transaction], bool]] = {"ledger_moved": _move_ledger_rows}
 """What moves rows before a migration, by its name: some of them in each call, until it returns False."""
 _ROOM_SHARES: Mapping[str, float] = {"ledger_kinds": 0.4}
@@ -204,6 +214,8 @@ def _require_room(engine: Migratable, step: Migration) -> None:
 
 
 def _apply_migration(tx: ScriptTransaction, step: Migration, type_names: Mapping[str, str]) -> None:
+    if (create := _SCHEMAS.get(step.name)) is not None:
+        create(tx)
     tx.script(render_migration(step.sql, type_names))
     tx.execute(
         "INSERT INTO migrations (number, name, checksum, program) VALUES (?, ?, ?, ?)",
