@@ -13,6 +13,7 @@ import hashlib
 import json
 import sqlite3
 import sys
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
@@ -152,7 +153,11 @@ def filled(template, row):  # the gaps of a template are control characters, whi
 
 
 def from_database(path, tenant):
-    database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        return from_tables(database, tenant)
+
+
+def from_tables(database, tenant):
     database.row_factory, database.text_factory = sqlite3.Row, lambda text: text.decode(errors="replace")
     chain, rows = database.execute("SELECT chain FROM ledger_chains WHERE tenant = ?", (tenant,)).fetchone() or (0,), []
     kinds = dict(map(tuple, database.execute("SELECT kind, type FROM ledger_kinds WHERE chain = ?", chain)))
