@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import platform
 import re
 import sys
@@ -72,16 +71,12 @@ _MAX_ENTRY_POINTS_CHARS = 256 * 1024
 _MAX_METADATA_CHARS = 1024 * 1024
 
 
-class _CaseSensitiveParser(configparser.ConfigParser):
-    """A parser that keeps the case of names."""
-
-    def optionxform(self, optionstr: str) -> str:
-        return optionstr
-
-
 def parse_console_scripts(text: str) -> dict[str, str]:
     """Parse the programs of one package: name to `module:function`. Malformed lines are left out."""
-    parser = _CaseSensitiveParser(delimiters=("=",), interpolation=None, strict=False)
+    import configparser  # lazily: few commands read entry points
+
+    parser = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)
+    parser.optionxform = str  # pyright: ignore[reportAttributeAccessIssue] - keeps the case of names, as documented
     try:
         parser.read_string(text[:_MAX_ENTRY_POINTS_CHARS])
     except configparser.Error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from enum import Enum
+from functools import cached_property
 from types import UnionType
 from typing import (
     Any,
@@ -123,9 +124,12 @@ class EmptyBody(TypedDict):
 EMPTY_BODY = RequestBody(EmptyBody, {})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class ApiRoute:
-    """One route of the API, with everything that the OpenAPI document needs."""
+    """One route of the API, with everything that the OpenAPI document needs.
+
+    Its schema is made when it is first asked for: a command without a daemon uses few of the routes.
+    """
 
     method: str
     path: str  # below the prefix
@@ -147,14 +151,17 @@ class ApiRoute:
     allow_impersonation: bool = False  # see `request_context.py`
     access: Access = MEMBER
     needs_person: bool = False  # whether the handler refuses API keys; the first error says so already
-    request_schema: Schema | None = dataclasses.field(init=False, repr=False, compare=False)
-    validator: RequestValidator = dataclasses.field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def request_schema(self) -> Schema | None:
+        """The schema of the body that it takes."""
         body = self.request_body
-        object.__setattr__(self, "request_schema", body and body_schema(body.body_type, body.example))
+        return body and body_schema(body.body_type, body.example)
+
+    @cached_property
+    def validator(self) -> RequestValidator:
         query = {name: to_parameter_spec(spec) for name, spec in self.query.items()}
-        object.__setattr__(self, "validator", RequestValidator(query, self.headers, self.request_schema))
+        return RequestValidator(query, self.headers, self.request_schema)
 
     @property
     def error_format(self) -> ErrorFormat:
