@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from paddock.core.errors import Conflict, HostError, OperatorError, PaddockError, StoreUnavailable
 from paddock.core.tasks import DeferredCancellation
 from paddock.store.database import Database, Transaction, open_database, open_direct
+from paddock.store.group_commit import GroupCommit
 
 pytestmark = pytest.mark.anyio
 
@@ -294,6 +296,72 @@ async def test_a_caller_who_defers_its_cancellation_hears_first_what_was_written
         with pytest.raises(asyncio.CancelledError):
             await writing
         assert heard == [1]
+        assert await database.read(aliases) == ["kept"]
+
+
+async def test_one_who_defers_its_cancellation_and_is_cancelled_as_the_answer_arrives_hears_it(
+    sqlite_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on, answered, heard = threading.Event(), threading.Event(), threading.Event(), list[int]()
+    notify = GroupCommit._notify_callers  # pyright: ignore[reportPrivateUsage]
+
+    def notify_and_tell(database: GroupCommit, outcomes: Any) -> None:
+        notify(database, outcomes)
+        if begun.is_set():
+            answered.set()
+
+    def slow(tx: Transaction) -> int:
+        begun.set()
+        assert go_on.wait(30)
+        return add_alias(tx, "kept")
+
+    monkeypatch.setattr(GroupCommit, "_notify_callers", notify_and_tell)
+    async with open_database(sqlite_address) as database:
+
+        async def write() -> None:
+            with DeferredCancellation() as deferral:
+                heard.append(await database.write(slow, deferral))
+
+        def cancel_as_the_answer_arrives() -> None:
+            loop.call_soon(writing.cancel)
+            go_on.set()
+            assert answered.wait(30)  # the loop is busy here, so that the answer comes right behind the cancellation
+
+        loop, writing = asyncio.get_running_loop(), asyncio.ensure_future(write())
+        assert await asyncio.to_thread(begun.wait, 30)
+        loop.call_soon(cancel_as_the_answer_arrives)
+        ended, _ = await asyncio.wait({writing}, timeout=30)
+        assert ended and writing.cancelled()
+        assert heard == [1]
+
+
+async def test_one_who_defers_its_cancellation_is_heard_though_none_of_the_slots_was_free(
+    database_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paddock.store.group_commit._MAX_PENDING_UNITS", 1)
+    monkeypatch.setattr("paddock.store.postgres_pool._MAX_PENDING_UNITS", 1)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(_tx: Transaction) -> None:
+        begun.set()
+        assert go_on.wait(30)
+
+    async with open_database(database_address) as database:
+
+        async def write() -> None:
+            with DeferredCancellation() as deferral:
+                await database.write(lambda tx: add_alias(tx, "kept"), deferral)
+
+        first = asyncio.ensure_future(database.write(slow))
+        assert await asyncio.to_thread(begun.wait, 30)
+        second = asyncio.ensure_future(write())
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        await first
+        with pytest.raises(asyncio.CancelledError):
+            await second
         assert await database.read(aliases) == ["kept"]
 
 

@@ -56,6 +56,19 @@ class DeferredCancellation:
             raise self._held
 
 
+async def take_slot(slots: asyncio.Semaphore, deferral: DeferredCancellation | None) -> None:
+    """Take a slot; with `deferral`, also for a caller who is cancelled while none is free."""
+    if deferral is None or not slots.locked():
+        await slots.acquire()
+        return
+    taking = asyncio.ensure_future(slots.acquire())
+    while not taking.done():
+        try:
+            await asyncio.wait({taking})
+        except asyncio.CancelledError as cancellation:
+            deferral.hold(cancellation)
+
+
 @asynccontextmanager
 async def scoped_tasks() -> AsyncGenerator[TaskGroup, None]:
     """A task group whose tasks are cancelled when the block ends.

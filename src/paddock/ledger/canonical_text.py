@@ -17,7 +17,11 @@ _UNUSUAL_NUMBER = re.compile(r"[:,\[]-?\d+[.eE]|[:,\[]-?\d{16}")
 """Numbers that orjson may encode differently from RFC 8785: fractions, exponents and large integers."""
 _PLAIN = r'(?:"[ !#-\[\]-~]*"|-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{0,4}[1-9])?|true|false|null|\[\]|\{\})'
 _PLAIN_VALUES = re.compile(_PLAIN + r"(?:" + GAP.decode() + _PLAIN + r")*")
-_SAMPLES = ((REQUEST_GAP, b'"x"'), (CALL_GAP, b'"x"'), (GAP, b"0"))
+_SAMPLES = (
+    ((REQUEST_GAP, b'"x"'), (CALL_GAP, b'"x"'), (GAP, b"0")),
+    ((REQUEST_GAP, b"null"), (CALL_GAP, b"null"), (GAP, b'"s"')),
+)
+"""Two of each, so that a gap within a value, or in the place of a fact by which entries are listed, is noticed."""
 
 
 def canonical_object(text: str) -> dict[str, Any] | None:
@@ -56,11 +60,18 @@ def are_plain_values(values: str) -> bool:
     return not values or (_PLAIN_VALUES.fullmatch(values) is not None and "-0" not in values)
 
 
-def canonical_template(template: bytes) -> dict[str, Any] | None:
-    """Return the object that a template makes with sample values; None if it does not make a canonical one."""
-    for gap, sample in _SAMPLES:
-        template = template.replace(gap, sample)
-    try:
-        return canonical_object(template.decode())
-    except ValueError:
-        return None
+def canonical_samples(template: bytes) -> list[dict[str, Any]]:
+    """Return the objects that a template makes with sample values; none if one of them is not canonical."""
+    made: list[dict[str, Any]] = []
+    for samples in _SAMPLES:
+        text = template
+        for gap, sample in samples:
+            text = text.replace(gap, sample)
+        try:
+            value = canonical_object(text.decode())
+        except ValueError:
+            return []
+        if value is None:
+            return []
+        made.append(value)
+    return made

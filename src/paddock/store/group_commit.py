@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import apsw
 
 from paddock.core.errors import PaddockError, StoreUnavailable
-from paddock.core.tasks import DeferredCancellation
+from paddock.core.tasks import DeferredCancellation, take_slot
 from paddock.store.lock import Role
 from paddock.store.open_in_thread import open_in_thread
 from paddock.store.sqlite import SqliteDirect, SqliteTransaction, connect, to_paddock_error, transaction
@@ -40,11 +40,21 @@ _READERS = 4
 
 
 class _Unit:
-    __slots__ = ("answer", "fn")
+    __slots__ = ("answer", "fn", "outcome")
 
     def __init__(self, fn: Callable[[Transaction], Any], answer: asyncio.Future[Any]) -> None:
         self.fn = fn
         self.answer = answer  # set and replaced on the loop alone
+        self.outcome: _Outcome | None = None
+
+    def settle(self) -> None:
+        """Give the outcome to whoever waits; the caller may just have been cancelled, and then asks again."""
+        if self.outcome is None or self.answer.done():
+            return
+        if self.outcome.error is None:
+            self.answer.set_result(self.outcome.result)
+        else:
+            self.answer.set_exception(self.outcome.error)
 
 
 class _UnitLeftChanges(Exception):
@@ -83,7 +93,7 @@ class GroupCommit:
         self._closing: asyncio.Future[None] | None = None
 
     async def write(self, fn: Callable[[Transaction], T], deferral: DeferredCancellation | None = None) -> T:
-        await self._write_slots.acquire()  # released when the unit is answered
+        await take_slot(self._write_slots, deferral)  # released when the unit is answered
         if self._closing is not None:
             self._write_slots.release()
             raise _closed_error(self._direct.path)
@@ -105,6 +115,7 @@ class GroupCommit:
                 deferral.hold(cancellation)
                 if unit.answer.cancelled():  # else it was answered in the same moment
                     unit.answer = self._loop.create_future()
+                    unit.settle()  # the outcome may have come between the cancellation and this line
 
     def _hand_over(self) -> None:
         units, self._handed_over = self._handed_over, []
@@ -231,15 +242,10 @@ class GroupCommit:
             self._loop.call_soon_threadsafe(self._set_results, outcomes)
 
     def _set_results(self, outcomes: list[_Outcome]) -> None:
-        for unit, result, error in outcomes:
-            answer = unit.answer
+        for outcome in outcomes:
             self._write_slots.release()
-            if answer.done():
-                continue  # its caller was cancelled
-            if error is None:
-                answer.set_result(result)
-            else:
-                answer.set_exception(error)
+            outcome.unit.outcome = outcome
+            outcome.unit.settle()
 
 
 def _group_failed_error(error: BaseException) -> StoreUnavailable:

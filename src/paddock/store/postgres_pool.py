@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from paddock.core.errors import StoreUnavailable
-from paddock.core.tasks import DeferredCancellation
+from paddock.core.tasks import DeferredCancellation, take_slot
 from paddock.store.open_in_thread import open_in_thread
 from paddock.store.postgres import CONNECTION_SETTINGS, Connection, PostgresDirect, configure_connection, connect
 from paddock.store.transaction import Row, Transaction
@@ -97,7 +97,8 @@ class PostgresPool:
         fn: Callable[[Transaction], T],
         deferral: DeferredCancellation | None = None,
     ) -> T:
-        async with self._slots:
+        await take_slot(self._slots, deferral)
+        try:
             if self._closing is not None:
                 raise StoreUnavailable("the store is closed", code="store.closed")
             answer = self._loop.run_in_executor(self._workers, run, fn)
@@ -107,6 +108,8 @@ class PostgresPool:
                 except asyncio.CancelledError as cancellation:
                     deferral.hold(cancellation)
             return await answer
+        finally:
+            self._slots.release()
 
     async def aclose(self) -> None:
         if self._closing is None:

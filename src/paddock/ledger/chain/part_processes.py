@@ -43,6 +43,8 @@ def split_chain(last_seq: int, checkpoints: Iterable[Checkpoint]) -> list[int]:
     """Return the last row of each part: of equal size, as far as no checkpoint is over rows of two parts."""
     parts = min(_count_processors(), _MAX_PARTS, last_seq // _MIN_PART_ROWS)
     ranges = sorted((one.from_seq, one.to_seq) for one in checkpoints)
+    if ranges and max(last for _, last in ranges) > last_seq:
+        return [last_seq]  # rows are missing that were signed; those added meanwhile must not take their place unseen
     ends: list[int] = []
     for number in range(1, parts):
         end = last_seq * number // parts

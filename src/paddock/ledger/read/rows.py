@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from paddock.ledger.canonical_text import are_plain_values, canonical_template
+from paddock.ledger.canonical_text import are_plain_values, canonical_samples
 from paddock.ledger.entry_hash import SealedEntry, commit_personal
 from paddock.ledger.stored_row import COLUMN_NAMES, Template, select_listed
 from paddock.store.database import Transaction
@@ -100,14 +100,14 @@ class _Template:
 
     def __init__(self, text: str) -> None:
         self.fill = Template(text).fill
-        self._sample = canonical_template(text.encode())
+        self._samples = canonical_samples(text.encode())
         self._listed: dict[Kind, bool] = {}
 
     def is_listed_as(self, kind: Kind) -> bool:
         """Whether the template makes canonical facts, and those by which the kind is listed are among them."""
         known = self._listed.get(kind)
         if known is None:
-            known = self._sample is not None and select_listed(kind.type, self._sample) == kind.facts
+            known = bool(self._samples) and all(select_listed(kind.type, one) == kind.facts for one in self._samples)
             self._listed[kind] = known
         return known
 
