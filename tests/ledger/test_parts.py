@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.ledger.chains import Chain, new_chain
+from tests.ledger.chains import Chain, called, new_chain
 
 from paddock.ledger.chain import part_processes
 from paddock.ledger.chain.part_processes import PartProcess
@@ -108,3 +108,25 @@ async def test_a_process_that_cannot_start_or_open_the_database_leaves_its_rows_
     parts.clear()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
     assert (verify_in_parts(sqlite_address, chain.state), parts) == (chain.verify(), [])
+
+
+async def test_rows_added_while_a_cut_chain_is_verified_do_not_take_the_place_of_signed_ones(
+    sqlite_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = Chain(sqlite_address, tmp_path / "state")
+    for first in (1, 21):
+        chain.add(*(called(number) for number in range(first, first + 20)))
+        await chain.checkpoint()
+    chain.change(
+        "DELETE FROM ledger WHERE seq > 30",
+        "UPDATE ledger_heads SET seq = 30, hash = (SELECT hash FROM ledger WHERE seq = 30)",
+    )
+    result = PartProcess.result
+
+    def add_meanwhile(process: PartProcess) -> VerifiedPart | None:
+        found = result(process)
+        chain.add(*(called(number) for number in range(41, 61)))
+        return found
+
+    monkeypatch.setattr(PartProcess, "result", add_meanwhile)
+    assert verify_in_parts(sqlite_address, chain.state).verdict == "truncated"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.ledger.chains import Chain, called, new_chain, run_example
+from tests.ledger.test_went_wrong import ended
 
 from fixtures.ledger_rows import of_tenant
 from paddock.core.errors import HostError, NotFound
@@ -377,3 +379,45 @@ async def test_each_edit_of_what_rows_share_is_found_in_the_first_row_that_has_i
             assert chain.example_on_file() == 1, name
         restore(chain, kept)
     assert chain.verify().verdict == "sound"
+
+
+@pytest.mark.req("B-06", "verify")
+async def test_a_failure_hidden_by_splitting_the_same_facts_otherwise_is_found(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    chain = Chain(sqlite_address, tmp_path / "state")
+    chain.add(ended("succeeded"), ended("failed"), ended("failed"))
+    (kind,) = (one for one in table(chain, "ledger_kinds") if '"success":false' in str(one["facts"]))
+    row = next(one for one in table(chain, "ledger") if one["seq"] == 2)
+    template = next(one for one in table(chain, "ledger_templates") if one["template"] == row["template"])
+    listed = {
+        name: value for name, value in json.loads(str(kind["facts"])).items() if name not in ("status", "success")
+    }
+    # What is hashed stays the same; the facts by which failures are listed are now values of the row.
+    split = re.sub(r'"(status|success)":("failed"|false)', '"\\1":\x01', str(template["facts"]))
+    values = dict(zip(gaps_of(str(template["facts"])), str(row["facts"]).split("\x01"), strict=False))
+    values |= {"status": '"failed"', "success": "false"}
+    with open_direct(chain.address) as database:
+        database.write(
+            lambda tx: (
+                tx.execute("INSERT INTO ledger_templates VALUES (?, 999, ?, ?)", (row["chain"], b"x", split)),
+                tx.execute(
+                    "INSERT INTO ledger_kinds VALUES (?, 999, ?, ?)", (row["chain"], kind["type"], dumps(listed))
+                ),
+                tx.execute(
+                    "UPDATE ledger SET template = 999, kind = 999, facts = ? WHERE seq = 2",
+                    ("\x01".join(values[name] for name in gaps_of(split)),),
+                ),
+            )
+        )
+    finding = chain.verify()
+    assert (finding.verdict, finding.seq) == ("tampered", 2)
+
+
+def gaps_of(template: str) -> list[str]:
+    """The facts of a template that are values of its rows."""
+    return re.findall(r'"(\w+)":\x01', template)
+
+
+def dumps(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
