@@ -73,8 +73,12 @@ class PartProcess:
             env=environ,
         )
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError), self._process.stdin as stdin:
-            stdin.write(msgspec.json.encode(order))
+        try:
+            with suppress(BrokenPipeError), self._process.stdin as stdin:
+                stdin.write(msgspec.json.encode(order))
+        except BaseException:  # an interrupt; nothing else would end the process
+            self.stop()
+            raise
 
     def result(self) -> VerifiedPart | None:
         """Wait for what was found; None if the part is not sound, or the process could not verify it."""
@@ -128,8 +132,10 @@ def _verify_part(database: DirectDatabase, order: _PartOrder) -> VerifiedPart:
     if before is None:
         raise ChainError("tampered", "the row is missing", order.after)
     verifier = ChainVerifier(order.tenant, Anchors(order.checkpoints), order.after, before)
-    page_rows = sealed_page_rows(database)
+    page_rows, parent = sealed_page_rows(database), os.getppid()
     while verifier.seq < order.until:
+        if os.getppid() != parent:
+            sys.exit(1)  # the process that waits for this was killed
         limit = min(page_rows, order.until - verifier.seq)
         rows = database.read(lambda tx, limit=limit: read_sealed(tx, chain, after=verifier.seq, limit=limit))
         if not rows:

@@ -120,10 +120,13 @@ def make(
     with open_client(tenant) as client, _not_enabled_errors(client, name, tenant):
         approvals = ApprovalPrompt(wait=wait is True, has_daemon=client.has_daemon, tenant=tenant)
         result = make_call(client, body, timeout_s, questions, approvals, acting_as)
-        if not as_json and (original := result.get("replay_of")):
-            print_message(f"answered from {original}; nothing was done")
-        print_json(result if as_json else result["result"])
-        flush_results()  # before a host in this process is closed, which waits for its plugins to end
+        if not as_json:  # with --json, stdout has one document, whatever becomes of the host
+            if original := result.get("replay_of"):
+                print_message(f"answered from {original}; nothing was done")
+            print_json(result["result"])
+            flush_results()  # before a host in this process is closed, which waits for its plugins to end
+    if as_json:
+        print_json(result)
 
 
 def read_parameters(argument: str, name: str = "") -> dict[str, Any]:
