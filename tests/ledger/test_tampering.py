@@ -337,12 +337,12 @@ async def test_the_other_verifier_keeps_the_head_of_a_chain_without_rows_and_kno
     assert run_example(*words) == 2
 
 
-def table(chain: Chain, name: str) -> list[dict[str, object]]:
+def table(chain: Chain, name: str) -> list[dict[str, Any]]:
     with open_direct(chain.address) as database:
         return database.read(lambda tx: tx.all(f"SELECT * FROM {name}"))
 
 
-def restore(chain: Chain, kept: dict[str, list[dict[str, object]]]) -> None:
+def restore(chain: Chain, kept: dict[str, list[dict[str, Any]]]) -> None:
     with open_direct(chain.address) as database:
         for name, rows in kept.items():
             columns = ", ".join(rows[0])
