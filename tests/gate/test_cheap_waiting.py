@@ -17,7 +17,7 @@ from paddock.approvals import removal
 from paddock.core.call import CallContext
 from paddock.core.errors import NeedsApproval
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.calls import registry
+from paddock.gate.calls import joined_calls
 from paddock.gate.calls.handle import CallHandle
 from paddock.host.host import Host
 
@@ -92,7 +92,7 @@ async def test_all_who_follow_a_call_that_waits_follow_one_and_see_each_event_by
 
 
 async def test_repetitions_of_a_call_that_waits_are_bounded(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "MAX_JOINED_CALLS", 2)
+    monkeypatch.setattr(joined_calls, "MAX_JOINED_CALLS", 2)
     async with office.open() as host:
         context = made_by(ANN, idempotency_key="k1")
         first, *repeated = [await detached(host, context) for _ in range(4)]
@@ -103,6 +103,22 @@ async def test_repetitions_of_a_call_that_waits_are_bounded(office: Office, monk
     assert [one["status"] for one in ends] == ["succeeded", "cancelled", "succeeded", "succeeded"]
     assert [one.get("replay_of") for one in ends] == [None, None, first, first]
     assert office.done == ["bob"]
+
+
+async def test_repetitions_of_one_caller_do_not_end_those_of_another(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joined_calls, "MAX_JOINED_CALLS", 2)
+    async with office.open() as host:
+        of_cleo = [await detached(host, made_by(CLEO, idempotency_key="k1")) for _ in range(2)]
+        (waits,) = await host.approvals.list_requests(DEFAULT_TENANT)
+        for _ in range(5):
+            await detached(host, made_by(ANN, idempotency_key="k2"))
+
+        await host.approvals.approve(waits["id"], ANN)
+        ends = [await outcome(host, call) for call in of_cleo]
+
+    assert [one["status"] for one in ends] == ["succeeded", "succeeded"]
 
 
 async def test_what_waits_for_a_group_ends_with_it_in_many_small_units(
