@@ -14,11 +14,12 @@ from tests.gate.test_governed_calls import ANN, Office, held, made_by, outcome, 
 from tests.gate.test_waiting_calls import CLEO, DAN, TWO_SAY_YES
 
 from paddock.approvals import removal
-from paddock.core.call import CallContext
+from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.errors import NeedsApproval
-from paddock.core.ids import DEFAULT_TENANT
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId
 from paddock.gate.calls import joined_calls
 from paddock.gate.calls.handle import CallHandle
+from paddock.host.calls.call_history import CallFilter
 from paddock.host.host import Host
 
 THE_NIGHT_SHIFT_SAYS_YES = """
@@ -119,6 +120,20 @@ async def test_repetitions_of_one_caller_do_not_end_those_of_another(
         ends = [await outcome(host, call) for call in of_cleo]
 
     assert [one["status"] for one in ends] == ["succeeded", "succeeded"]
+
+
+async def test_a_call_made_with_a_persons_token_is_in_their_list_while_it_waits(office: Office) -> None:
+    async with office.open() as host:
+        eve = Principal(PrincipalId("user:eve"))
+        token = Principal(PrincipalId("token:eve"), roles=frozenset({OPERATOR}), kind="key", owner=eve.id)
+        call = await detached(host, made_by(token))
+
+        (waits,) = (await host.calls.history.page(eve, CallFilter())).current
+        assert (waits["call_id"], waits["outcome"]) == (call, "pending_approval")
+        (recent,) = await host.calls.history.recent(eve, 9)
+        assert recent.summary["call_id"] == call
+        of_eve = await host.calls.history.page(ANN, CallFilter(person="user:eve"))
+        assert [one["call_id"] for one in of_eve.current] == [call]
 
 
 async def test_what_waits_for_a_group_ends_with_it_in_many_small_units(
