@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from tests.gate.test_expiring import JOBS, rows
@@ -15,12 +16,18 @@ from tests.gate.test_waiting_calls import CLEO, DAN, TWO_SAY_YES
 
 from paddock.approvals import removal
 from paddock.core.call import OPERATOR, CallContext, Principal
-from paddock.core.errors import NeedsApproval
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.errors import NeedsApproval, StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
 from paddock.gate.calls import joined_calls
 from paddock.gate.calls.handle import CallHandle
+from paddock.gate.calls.waiting_calls import WaitingCalls
 from paddock.host.calls.call_history import CallFilter
 from paddock.host.host import Host
+from paddock.host.wiring.gate import build_approvals
+from paddock.store.database import Database, Engine, Transaction
+
+T = TypeVar("T")
 
 THE_NIGHT_SHIFT_SAYS_YES = """
 @id("night") @text("The night shift says.") @approval("action") @approvers("group:night")
@@ -104,6 +111,30 @@ async def test_repetitions_of_a_call_that_waits_are_bounded(office: Office, monk
     assert [one["status"] for one in ends] == ["succeeded", "cancelled", "succeeded", "succeeded"]
     assert [one.get("replay_of") for one in ends] == [None, None, first, first]
     assert office.done == ["bob"]
+
+
+class Away:
+    """A database that cannot be reached now."""
+
+    def __init__(self, inside: Database) -> None:
+        self.engine: Engine = inside.engine
+        self.write, self.aclose = inside.write, inside.aclose
+
+    async def read(self, fn: Callable[[Transaction], T]) -> T:
+        raise StoreUnavailable("the database is away", code="store.unavailable")
+
+
+async def test_a_call_that_waits_is_not_said_to_be_gone_while_its_caller_cannot_be_looked_up(office: Office) -> None:
+    async with office.open() as host:
+        call = await detached(host, made_by(ANN))
+        gate = host._gate  # pyright: ignore[reportPrivateUsage]
+        database, clock = gate.starter.database, SystemClock()
+        approvals = build_approvals(database, clock, SystemRandom())
+        finds = WaitingCalls(gate, host.calls.registry, approvals, Away(database), clock)
+
+        with pytest.raises(StoreUnavailable):
+            await finds.find(call, DEFAULT_TENANT)
+        assert (await host.calls.waiting.find(call, DEFAULT_TENANT)).id == call
 
 
 async def test_repetitions_of_one_caller_do_not_end_those_of_another(
