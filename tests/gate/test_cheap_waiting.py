@@ -120,7 +120,7 @@ class Away:
         self.engine: Engine = inside.engine
         self.write, self.aclose = inside.write, inside.aclose
 
-    async def read(self, fn: Callable[[Transaction], T]) -> T:
+    async def read(self, fn: Callable[[Transaction], T]) -> T:  # noqa: ARG002  # as `Database` calls it
         raise StoreUnavailable("the database is away", code="store.unavailable")
 
 
