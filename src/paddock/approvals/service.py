@@ -342,7 +342,8 @@ class Approvals:
 
     async def refresh_deadlines(self) -> None:
         """Ask the store for the nearest deadline of each tenant."""
-        self._deadlines.replace(await self._database.read(open_requests.nearest_deadlines))
+        with self._deadlines.reading() as asked:
+            asked.replace(await self._database.read(open_requests.nearest_deadlines))
 
     async def expire(self, tenant: str) -> list[Approval]:
         """Expire some overdue requests of a tenant, and return them; notes its next deadline, which may be over too."""
@@ -354,8 +355,9 @@ class Approvals:
                 consume.publish_end(unit, approval, ApprovalState.EXPIRED, why)
             return expired, open_requests.nearest_deadline(unit.tx, tenant)
 
-        expired, nearest = await self._write(tenant, expire_batch)
-        self._deadlines.put(tenant, nearest)
+        with self._deadlines.reading() as asked:
+            expired, nearest = await self._write(tenant, expire_batch)
+            asked.put(tenant, nearest)
         return expired
 
     async def _end_request(self, tenant: str, approval_id: str, state: ApprovalState, reason: str) -> None:
