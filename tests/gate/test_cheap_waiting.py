@@ -19,7 +19,7 @@ from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import NeedsApproval, StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
-from paddock.gate.calls import joined_calls
+from paddock.gate.calls import joined_calls, resume
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.waiting_calls import WaitingCalls
 from paddock.host.calls.call_history import CallFilter
@@ -135,6 +135,25 @@ async def test_a_call_that_waits_is_not_said_to_be_gone_while_its_caller_cannot_
         with pytest.raises(StoreUnavailable):
             await finds.find(call, DEFAULT_TENANT)
         assert (await host.calls.waiting.find(call, DEFAULT_TENANT)).id == call
+
+
+async def test_an_approved_call_is_not_given_up_while_its_caller_cannot_be_looked_up(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "CHECK_INTERVAL_S", 0.01)
+    async with office.open() as host:
+        call = await detached(host, made_by(ANN))
+        gate = host._gate  # pyright: ignore[reportPrivateUsage]
+        database, clock = gate.starter.database, SystemClock()
+        approvals = build_approvals(database, clock, SystemRandom())
+        finds = WaitingCalls(gate, host.calls.registry, approvals, Away(database), clock)
+        resumer = resume.PendingCallResumer(gate, host.calls.registry, finds, approvals)
+        (waits,) = await host.approvals.list_requests(DEFAULT_TENANT)
+
+        with pytest.raises(StoreUnavailable):
+            await resumer.on_answered(await approvals.approve(DEFAULT_TENANT, waits["id"], ANN))
+        assert (await outcome(host, call))["status"] == "succeeded"
+    assert office.done == ["bob"]
 
 
 async def test_repetitions_of_one_caller_do_not_end_those_of_another(

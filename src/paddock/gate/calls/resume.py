@@ -19,7 +19,7 @@ from paddock.approvals.service import Approvals
 from paddock.approvals.standing_approval import StandingApproval
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
-from paddock.core.errors import Conflict, NotFound, PaddockError
+from paddock.core.errors import Conflict, NotFound, PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.registry import CallRegistry
@@ -60,9 +60,12 @@ class PendingCallResumer:
         Raises:
             PaddockError: it was approved, and its target is gone, or its principal may not act any more. The request
                 is voided.
+            StoreUnavailable: it was approved, and waits for one of the next checks.
         """
         try:
             live = await self._apply_answer(approval)
+        except StoreUnavailable:
+            raise
         except PaddockError as error:
             for other in self._calls.list_joined(approval.call):
                 self._calls.abandon(other, error)
@@ -91,6 +94,8 @@ class PendingCallResumer:
             return live  # more people are needed
         try:
             target, context = self._waiting.find_target(approval), await self._waiting.load_context(approval)
+        except StoreUnavailable:
+            raise  # that says nothing about the call
         except PaddockError as error:
             await self._approvals.void(tenant, approval.id, error.message)
             if live is not None:
@@ -112,6 +117,8 @@ class PendingCallResumer:
         if approval.state in (ApprovalState.APPROVED, ApprovalState.CONSUMED):
             try:
                 context = await self._waiting.with_current_rights(other.context)
+            except StoreUnavailable:
+                pass  # the next check applies it
             except PaddockError as error:
                 self._calls.abandon(other, error)
             else:
