@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.approvals.conftest import ANN, BOB, CLEO, Office
+from tests.approvals.conftest import ANN, BOB, CLEO, Office, person
 from tests.approvals.test_leaving import change
 
 from paddock.approvals.erasure import ErasureResult, erase_person
@@ -14,7 +14,7 @@ from paddock.approvals.model import ApprovalRequestKind, ApprovalState
 from paddock.approvals.removal import remove_person
 from paddock.approvals.store import ApprovalTransaction
 from paddock.core.clock import SystemRandom
-from paddock.core.errors import NotFound
+from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.plugin_runtime import PluginMethodCalled
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
 from paddock.ledger.write.append import TransactionLedger
@@ -78,6 +78,23 @@ async def test_of_a_removed_persons_requests_answers_and_consents_nothing_is_lef
     assert (answer.approved, answer.by[:7]) == (False, "erased:")
     with pytest.raises(NotFound):
         await forgotten(office, "user:bob")
+
+
+async def test_what_an_erased_person_may_still_answer_ends_when_they_are_removed(office: Office) -> None:
+    await change(office, lambda made, _: add_person(made, "bob"))
+    asked = {"requester": "user:eve", "for_person": "user:eve", "approvers": ("user:bob",)}
+    ended, waits = await office.asked(**asked), await office.asked(**asked)
+    await office.desk.deny("default", ended.id, BOB)
+    bob = person("bob")
+
+    await forgotten(office, "user:bob")
+    assert [one.id for one in await office.desk.page("default", to=bob)] == [waits.id]
+    await change(office, lambda made, unit: remove_person(made, unit, "bob"))
+    await change(office, lambda made, _: add_person(made, "bob"))
+
+    assert (await office.desk.find("default", waits.id)).state is ApprovalState.VOIDED
+    with pytest.raises(Conflict):
+        await office.desk.approve("default", waits.id, bob)
 
 
 async def test_what_is_open_is_voided_first_and_others_requests_stay(office: Office) -> None:

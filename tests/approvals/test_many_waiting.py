@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.approvals.conftest import ANN, Office
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+import pytest
+from tests.approvals.conftest import ANN, Office, asking
+
+from paddock.approvals.deadlines import NearestDeadlines
 from paddock.approvals.request import PendingLimits
 from paddock.approvals.service import Approvals
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import Busy, NotFound
+from paddock.store.database import Database, Engine, Transaction
+
+T = TypeVar("T")
 
 
 def with_room(office: Office, **room: int) -> Office:
@@ -63,10 +70,50 @@ async def test_every_request_that_was_approved_and_not_used_is_found_however_man
     found = [one async for one in many.desk.iter_unused()]
 
     assert [one.id for one in found] == [*ids[:7], *ids[8:-1]]
-    assert all(one.payload for one in found)
+    assert {one[1:] for one in found} == {("default", "mail", "send")}
     assert [one async for one in many.desk.iter_unused("another-plugin")] == []
     many.clock.pass_time(days=8)
     assert [one async for one in many.desk.iter_unused()] == [], "an approval that has expired cannot be used"
+
+
+async def test_the_look_for_what_was_not_used_reads_nothing_of_what_was_asked(office: Office) -> None:
+    (one,) = await made(office, 1)
+    await office.desk.approve("default", one, ANN)
+    await office.database.write(lambda tx: tx.execute("UPDATE approvals SET payload = 'nothing', binding = 'nothing'"))
+
+    assert [unused.id async for unused in office.desk.iter_unused()] == [one]
+
+
+class Slow:
+    """A database whose answer arrives after something else has happened."""
+
+    def __init__(self, inside: Database, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        self.engine: Engine = inside.engine
+        self.write, self.aclose = inside.write, inside.aclose
+        self._inside, self._meanwhile = inside, meanwhile
+
+    async def read(self, fn: Callable[[Transaction], T]) -> T:
+        answer = await self._inside.read(fn)
+        await self._meanwhile()
+        return answer
+
+
+async def test_a_request_made_while_deadlines_are_read_ends_at_its_own_all_the_same(office: Office) -> None:
+    deadlines = NearestDeadlines()
+
+    def desk(database: Database) -> Approvals:
+        return Approvals(database, office.clock, SystemRandom(), lambda *_: office.heard, deadlines=deadlines)
+
+    async def ask() -> None:
+        await desk(office.database).ask(asking())
+
+    await desk(Slow(office.database, ask)).refresh_deadlines()
+    assert deadlines.due(office.clock.now()) == []
+    office.clock.pass_time(days=8)
+    assert deadlines.due(office.clock.now()) == ["default"]
+
+    assert len(await desk(office.database).expire("default")) == 1
+    assert deadlines.due(office.clock.now()) == []
 
 
 async def test_one_who_calls_may_have_so_many_waiting_and_more_once_some_were_answered(office: Office) -> None:

@@ -10,12 +10,14 @@ import pytest
 from tests.gate.test_governed_calls import ANN, held, made_by, outcome, waiting_count
 from tests.gate.test_governed_calls import Office as OpenOffice
 
+from paddock.approvals import open_requests
 from paddock.approvals.store import REQUESTS_PAGE_ROWS
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.error_formats import http_status
 from paddock.core.errors import Busy, Conflict, NeedsApproval, NotFound
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
+from paddock.gate.calls import resume
 from paddock.host.host import Host
 from paddock.host.wiring.gate import build_approvals
 from paddock.store.database import open_database
@@ -84,6 +86,25 @@ async def test_a_yes_that_is_not_needed_any_more_is_still_to_one_exact_thing(off
         assert ended["error"]["details"]["changed"] == ["the plugin's files"]
         assert (await host.approvals.find("default", waits["approval"]))["state"] == "voided"
     assert office.done == []
+
+
+async def test_all_that_others_approved_and_did_not_make_are_made_some_with_each_check(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "CHECK_INTERVAL_S", 0.01)
+    for module in (resume, open_requests):
+        monkeypatch.setattr(module, "UNUSED_PAGE_ROWS", 2)
+    async with office.open() as host:
+        many = [await held(host) for _ in range(5)]
+        async with open_database(office.home / "data" / "paddock.db", role="command") as database:
+            desk = build_approvals(database, SystemClock(), SystemRandom())  # of a host that dies then
+            for waits in many:
+                await desk.approve("default", waits["approval"], ANN)
+
+        ends = [await outcome(host, waits["call_id"]) for waits in many]
+
+    assert [one["status"] for one in ends] == ["succeeded"] * 5
+    assert office.done == ["bob"] * 5
 
 
 # --- what was cancelled is not made, now or after a restart ---------------------------------------------------------

@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
+
+
+class DeadlinesRead:
+    """Takes what the store says, once it has answered."""
+
+    def __init__(self, nearest: dict[str, str], noted: Mapping[str, str]) -> None:
+        self._nearest = nearest
+        self._noted = noted
+
+    def replace(self, nearest: Mapping[str, str]) -> None:
+        """Take what it says about all tenants: requests were made and answered elsewhere too."""
+        for tenant in {*self._nearest, *nearest}:
+            self.put(tenant, nearest.get(tenant))
+
+    def put(self, tenant: str, nearest: str | None) -> None:
+        """Take what it says about one tenant; None if nothing of it waits."""
+        known = [one for one in (nearest, self._noted.get(tenant)) if one is not None]
+        if known:
+            self._nearest[tenant] = min(known)
+        else:
+            self._nearest.pop(tenant, None)
 
 
 class NearestDeadlines:
@@ -11,21 +33,22 @@ class NearestDeadlines:
 
     def __init__(self) -> None:
         self._nearest: dict[str, str] = {}
+        self._readings: list[dict[str, str]] = []  # of each that is under way, the nearest noted since it began
 
     def note(self, tenant: str, expires_at: str) -> None:
         """Note the deadline of a new request."""
-        self._nearest[tenant] = min(expires_at, self._nearest.get(tenant, expires_at))
+        for nearest in (self._nearest, *self._readings):
+            nearest[tenant] = min(expires_at, nearest.get(tenant, expires_at))
 
-    def replace(self, nearest: Mapping[str, str]) -> None:
-        """Take what the store says: requests were made and answered elsewhere too."""
-        self._nearest = dict(nearest)
-
-    def put(self, tenant: str, nearest: str | None) -> None:
-        """Take what the store says about one tenant; None if nothing of it waits."""
-        if nearest is None:
-            self._nearest.pop(tenant, None)
-        else:
-            self._nearest[tenant] = nearest
+    @contextmanager
+    def reading(self) -> Generator[DeadlinesRead, None, None]:
+        """The store is asked in this block: what is noted meanwhile counts too, since the answer may not have it."""
+        noted: dict[str, str] = {}
+        self._readings.append(noted)
+        try:
+            yield DeadlinesRead(self._nearest, noted)
+        finally:
+            self._readings = [one for one in self._readings if one is not noted]
 
     def due(self, now: datetime) -> list[str]:
         """Return the tenants whose nearest deadline is over, the longest first."""

@@ -69,9 +69,13 @@ def end_views(tx: Transaction, approvals: Sequence[Approval]) -> None:
 
 
 def delete_views(tx: Transaction, tenant: str, names: Collection[str]) -> int:
-    """Forget which requests some principals may see; they were erased."""
+    """Forget which ended requests some principals may see; they were erased.
+
+    An open request still names them as approvers: what they may answer ends when they are removed, by these rows.
+    """
     return tx.execute(
-        f"DELETE FROM approval_viewers WHERE tenant = ? AND who IN ({_marks(names)})", (tenant, *sorted(names))
+        f"DELETE FROM approval_viewers WHERE tenant = ? AND who IN ({_marks(names)}) AND ended = 1",
+        (tenant, *sorted(names)),
     )
 
 

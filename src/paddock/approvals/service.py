@@ -13,6 +13,7 @@ from paddock.approvals.access import Answerer
 from paddock.approvals.answer import RememberChoice
 from paddock.approvals.deadlines import NearestDeadlines
 from paddock.approvals.model import Approval, ApprovalState, ApprovedAction
+from paddock.approvals.open_requests import UnusedApproval
 from paddock.approvals.request import ApprovalRequest, PendingLimits, check_pending_limits, create_request, new_token
 from paddock.approvals.standing_approval import StandingApproval
 from paddock.approvals.store import ApprovalTransaction, TransactionPublisher
@@ -153,14 +154,18 @@ class Approvals:
             )
         )
 
-    async def iter_unused(self, plugin: str | None = None) -> AsyncGenerator[Approval, None]:
-        """Yield the requests of all tenants, or of one plugin, that are approved and whose calls were not made."""
-        after, now = "", self._clock.now().isoformat()
-        while batch := await self._database.read(
-            partial(open_requests.list_unused, after=after, now=now, plugin=plugin)
-        ):
-            for approval in batch:
-                yield approval
+    async def list_unused(self, after: str, plugin: str | None = None) -> list[UnusedApproval]:
+        """Return some of the requests of all tenants, or of one plugin, that are approved and whose calls were not
+        made: those with the next ids."""
+        now = self._clock.now().isoformat()
+        return await self._database.read(partial(open_requests.list_unused, after=after, now=now, plugin=plugin))
+
+    async def iter_unused(self, plugin: str | None = None) -> AsyncGenerator[UnusedApproval, None]:
+        """Yield all of them."""
+        after = ""
+        while batch := await self.list_unused(after, plugin):
+            for unused in batch:
+                yield unused
             after = batch[-1].id
 
     async def open_states(self, calls: Sequence[str]) -> dict[str, ApprovalState]:
@@ -337,7 +342,8 @@ class Approvals:
 
     async def refresh_deadlines(self) -> None:
         """Ask the store for the nearest deadline of each tenant."""
-        self._deadlines.replace(await self._database.read(open_requests.nearest_deadlines))
+        with self._deadlines.reading() as asked:
+            asked.replace(await self._database.read(open_requests.nearest_deadlines))
 
     async def expire(self, tenant: str) -> list[Approval]:
         """Expire some overdue requests of a tenant, and return them; notes its next deadline, which may be over too."""
@@ -349,8 +355,9 @@ class Approvals:
                 consume.publish_end(unit, approval, ApprovalState.EXPIRED, why)
             return expired, open_requests.nearest_deadline(unit.tx, tenant)
 
-        expired, nearest = await self._write(tenant, expire_batch)
-        self._deadlines.put(tenant, nearest)
+        with self._deadlines.reading() as asked:
+            expired, nearest = await self._write(tenant, expire_batch)
+            asked.put(tenant, nearest)
         return expired
 
     async def _end_request(self, tenant: str, approval_id: str, state: ApprovalState, reason: str) -> None:

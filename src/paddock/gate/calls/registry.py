@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 from paddock.approvals.model import ApprovedAction
@@ -17,6 +17,7 @@ from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.printable import printable
 from paddock.gate.admission.call_slots import CallSlots
 from paddock.gate.calls.handle import CallHandle, CallJson, CallStatus, do_nothing
+from paddock.gate.calls.joined_calls import JoinedCalls
 from paddock.gate.calls.other_nodes import claimed_by_other_host, wait_for_remote_outcome
 from paddock.gate.calls.recent_calls import MAX_ENDED_CALLS, RecentCalls
 from paddock.gate.calls.tasks import CallTasks
@@ -24,15 +25,6 @@ from paddock.gate.catalogue.call_target import CallTarget
 from paddock.gate.gate import Gate
 from paddock.gate.invocation import CallCancelled, CallRequest
 from paddock.runtime.calls import AskCaller, OnEvent
-
-MAX_JOINED_CALLS = 1_000  # repetitions of calls that wait for a person
-
-
-class _JoinedCall(NamedTuple):
-    """A call that waits for the approval of another call, which has the same key; nothing of it is stored."""
-
-    handle: CallHandle
-    request: CallRequest
 
 
 class CallRegistry:
@@ -49,7 +41,7 @@ class CallRegistry:
         self._calls: dict[str, CallHandle] = {}  # that run or have ended
         # Calls that wait for a person, while somebody follows them. What waits is a row: a handle is made of it again.
         self._held: WeakValueDictionary[str, CallHandle] = WeakValueDictionary()
-        self._joined: dict[CallId, _JoinedCall] = {}
+        self._joined = JoinedCalls()
         self._recent = RecentCalls()
         self._just_ended: list[CallHandle] = []
         self._slots = CallSlots()
@@ -230,9 +222,10 @@ class CallRegistry:
 
         See `resume_approved`.
         """
-        joined = self._joined.get(handle.id)
-        if handle.approval_required is not None and joined is not None and not self._closed:
-            del self._joined[handle.id]
+        if handle.approval_required is None or self._closed:
+            return
+        joined = self._joined.pop(handle.id)
+        if joined is not None:
             handle.resume(context)
             self._keep(handle)
             request, answers = joined.request, joined.request.ask is not None
@@ -261,9 +254,8 @@ class CallRegistry:
         self._calls.pop(handle.id, None)
         self._held[handle.id] = handle
         if handle.approval_call_id != handle.id:
-            self._joined[handle.id] = _JoinedCall(handle, request)
-            while len(self._joined) > MAX_JOINED_CALLS:
-                oldest = next(iter(self._joined.values())).handle
+            oldest = self._joined.add(handle, request)
+            if oldest is not None:
                 hint = "repeat it with the same key for the result"
                 self.abandon(oldest, CallCancelled("too many calls repeat one that waits", hint=hint), "cancelled")
 
@@ -298,8 +290,7 @@ class CallRegistry:
 
     def list_joined(self, call: str) -> list[CallHandle]:
         """List the calls that wait for the approval of this one, since they have the same key."""
-        joined = self._joined.values()
-        return [one.handle for one in joined if one.handle.approval_call_id == call != one.handle.id]
+        return self._joined.list_of(call)
 
     def list_current(self, tenant: Tenant) -> list[CallHandle]:
         """List the calls of a tenant that run, and of those that wait the ones that somebody follows here."""
@@ -425,7 +416,7 @@ class CallRegistry:
             self._retain(handle)
 
     def _retain(self, handle: CallHandle) -> None:
-        self._joined.pop(handle.id, None)
+        self._joined.pop(handle.id)
         for evicted in self._recent.add(handle.context.tenant, handle.id, handle.size):
             del self._calls[evicted]
 

@@ -14,11 +14,12 @@ from typing import Any
 from msgspec import Struct
 
 from paddock.approvals.model import OPEN_STATES, Approval, ApprovalState
+from paddock.approvals.open_requests import UNUSED_PAGE_ROWS, UnusedApproval
 from paddock.approvals.service import Approvals
 from paddock.approvals.standing_approval import StandingApproval
 from paddock.core.call import CallContext
 from paddock.core.canonical import hash_of
-from paddock.core.errors import Conflict, PaddockError
+from paddock.core.errors import Conflict, NotFound, PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.registry import CallRegistry
@@ -51,6 +52,7 @@ class PendingCallResumer:
         self._waiting = waiting
         self._approvals = approvals
         self._unused: dict[str, int] = {}  # by approved request, how many checks found it unused
+        self._checked_until = ""  # the id that the last of these checks came to
 
     async def on_answered(self, approval: Approval) -> CallHandle | None:
         """Apply an answer: make the call, end it, or let it wait for more approvers; and those that joined it.
@@ -58,9 +60,12 @@ class PendingCallResumer:
         Raises:
             PaddockError: it was approved, and its target is gone, or its principal may not act any more. The request
                 is voided.
+            StoreUnavailable: it was approved, and waits for one of the next checks.
         """
         try:
             live = await self._apply_answer(approval)
+        except StoreUnavailable:
+            raise
         except PaddockError as error:
             for other in self._calls.list_joined(approval.call):
                 self._calls.abandon(other, error)
@@ -89,6 +94,8 @@ class PendingCallResumer:
             return live  # more people are needed
         try:
             target, context = self._waiting.find_target(approval), await self._waiting.load_context(approval)
+        except StoreUnavailable:
+            raise  # that says nothing about the call
         except PaddockError as error:
             await self._approvals.void(tenant, approval.id, error.message)
             if live is not None:
@@ -110,6 +117,8 @@ class PendingCallResumer:
         if approval.state in (ApprovalState.APPROVED, ApprovalState.CONSUMED):
             try:
                 context = await self._waiting.with_current_rights(other.context)
+            except StoreUnavailable:
+                pass  # the next check applies it
             except PaddockError as error:
                 self._calls.abandon(other, error)
             else:
@@ -136,24 +145,54 @@ class PendingCallResumer:
         self._calls.abandon(live, CallCancelled("the call was cancelled"), "cancelled")
         live.cancel()  # it may have gone on meanwhile
 
-    async def resume_unused(self, plugin: str | None = None, *, leave_to_others: bool = False) -> None:
-        """Make the calls that were approved and not made: after a restart, or once their plugin is enabled.
-
-        Args:
-            plugin: Only calls of this plugin.
-            leave_to_others: Only those that several checks found unused: another host was given the approval, and is
-                gone, or its plugin starts slowly. Should both make it, only one can consume the approval.
-        """
-        unused: dict[str, int] = {}
-        async for approval in self._approvals.iter_unused(plugin):
+    async def resume_unused(self, plugin: str | None = None) -> None:
+        """Make the calls, or only those of a plugin, that were approved and not made: after a restart, or once the
+        plugin is enabled."""
+        async for unused in self._approvals.iter_unused(plugin):
             if self._calls.running_count >= _MAX_RESUMED:
                 return  # the next check goes on
-            unused[approval.id] = self._unused.get(approval.id, 0) + 1
-            late = not leave_to_others or unused[approval.id] > _CHECKS_LEFT_TO_OTHERS
-            if late and self._target(approval) is not None:
-                await self.resume_approved([approval])
-        if leave_to_others:
-            self._unused = unused
+            if self._may_have_target(unused):
+                await self._resume_unused(unused)
+
+    async def resume_left_over(self) -> None:
+        """Make the calls that several checks found approved and not made: another host was given the approval, and is
+        gone, or its plugin starts slowly. Should both make it, only one can consume the approval.
+
+        Each check looks at so many of them, the next one at those after them.
+        """
+        after = self._checked_until
+        page = await self._approvals.list_unused(after)
+        last = page[-1].id if len(page) == UNUSED_PAGE_ROWS else ""
+        found: dict[str, int] = {}
+        for unused in page:
+            if self._calls.running_count >= _MAX_RESUMED:
+                return  # the next check goes on
+            if self._may_have_target(unused):
+                found[unused.id] = self._unused.get(unused.id, 0) + 1
+                if found[unused.id] > _CHECKS_LEFT_TO_OTHERS:
+                    await self._resume_unused(unused)
+        others = {one: checks for one, checks in self._unused.items() if one <= after or (last and one > last)}
+        self._unused, self._checked_until = others | found, last
+
+    async def _resume_unused(self, unused: UnusedApproval) -> None:
+        try:
+            approval = await self._approvals.find(unused.tenant, unused.id)
+        except NotFound:
+            return  # deleted meanwhile
+        if self._target(approval) is not None:
+            await self.resume_approved([approval])
+
+    def _may_have_target(self, unused: UnusedApproval) -> bool:
+        """Whether its target exists, as far as that is known without its parameters."""
+        catalogue = self._gate.catalogue(Tenant(unused.tenant))
+        try:
+            if ":" in unused.callable:  # a document or a prompt, which the parameters name
+                catalogue.entry(unused.plugin)
+            else:
+                catalogue.find_callable(unused.plugin, unused.callable)
+        except PaddockError:
+            return False
+        return True
 
     async def resume_approved(self, approvals: Iterable[Approval]) -> None:
         """Make those calls of several answered requests that are approved; one that cannot go on stops no other."""
@@ -194,7 +233,7 @@ class PendingCallResumer:
             try:
                 await self._gate.starter.retry_cleanups()
                 await self.apply_remote_answers()
-                await self.resume_unused(leave_to_others=True)
+                await self.resume_left_over()
             except PaddockError as error:
                 _log.warning("requests could not be looked through: %s", error.message)
             await asyncio.sleep(CHECK_INTERVAL_S)

@@ -16,7 +16,7 @@ from paddock.approvals.model import OPEN_STATES, Approval, ApprovalState
 from paddock.approvals.service import Approvals
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock
-from paddock.core.errors import Conflict, Denied, PaddockError
+from paddock.core.errors import Conflict, Denied, PaddockError, StoreUnavailable
 from paddock.core.ids import CallId, Tenant
 from paddock.gate.calls.handle import CallHandle, CallStatus
 from paddock.gate.calls.registry import CallRegistry
@@ -54,6 +54,7 @@ class WaitingCalls:
 
         Raises:
             NotFound: there is none that is visible, or it was evicted.
+            StoreUnavailable: it is not known whether there is one.
         """
         handle = await self.get(call_id, tenant)
         if handle is None or not (is_visible is None or is_visible(handle)):
@@ -61,7 +62,11 @@ class WaitingCalls:
         return handle
 
     async def get(self, call_id: str, tenant: Tenant, *, ended: bool = True) -> CallHandle | None:
-        """Return a tenant's call; None if there is none. Without `ended`, not one whose request ended unused."""
+        """Return a tenant's call; None if there is none. Without `ended`, not one whose request ended unused.
+
+        Raises:
+            StoreUnavailable: it is not known whether there is one.
+        """
         handle = self._calls.get(call_id)
         if handle is not None:
             return handle if handle.context.tenant == tenant else None
@@ -72,6 +77,8 @@ class WaitingCalls:
             return None  # who made it was erased
         try:
             return await self._restore(latest, count)
+        except StoreUnavailable:
+            raise  # that is not known now
         except PaddockError:
             return None  # who made it is gone
 

@@ -51,7 +51,7 @@ class CallRowJson(TypedDict):
 
 
 class CallFilter(Struct, frozen=True):
-    """Which calls to list; what is empty does not filter. `person` includes the keys of a person."""
+    """Which calls to list; what is empty does not filter. `person` includes a person's keys and tokens."""
 
     outcome: OutcomeFilter = ""
     plugin: str = ""
@@ -84,7 +84,7 @@ class _HistoryRows(NamedTuple):
 
 
 class CallHistory:
-    """Lists calls. Operators see those of their tenant, others those that they or their keys made.
+    """Lists calls. Operators see those of their tenant, others those that they, their keys or their access tokens made.
 
     Args:
         registry: The calls that run or wait.
@@ -206,7 +206,9 @@ def _visible_callers(tx: Transaction, by: Principal, wanted: CallFilter) -> list
 
 def _with_keys(tx: Transaction, tenant: str, principal: str) -> list[str]:
     kind, _, name = principal.partition(":")
-    return [principal] if kind != "user" else [principal, *(f"key:{one.id}" for one in list_keys(tx, tenant, name))]
+    if kind != "user":
+        return [principal]
+    return [principal, f"token:{name}", *(f"key:{one.id}" for one in list_keys(tx, tenant, name))]
 
 
 def _ended_rows(

@@ -12,7 +12,7 @@ CREATE INDEX approvals_due ON approvals (tenant, expires_at, id) WHERE ended_at 
 CREATE INDEX approvals_open_of_requester ON approvals (tenant, requester, created_at, id, payload_bytes)
     WHERE ended_at IS NULL;
 CREATE INDEX approvals_open_of_plugin ON approvals (tenant, plugin, created_at, id) WHERE ended_at IS NULL;
-CREATE INDEX approvals_unused ON approvals (id) WHERE state = 'approved';
+CREATE INDEX approvals_unused ON approvals (id, expires_at, tenant, plugin, callable, state) WHERE state = 'approved';
 
 -- Who has to do with a pending request: who may answer it (approver), whose call it is (owner), who may not answer it
 -- because they asked for it (barred) or have answered it (answered). In the order of the inbox, so that a page of it is
