@@ -271,12 +271,51 @@ async def test_what_was_fetched_is_done_also_where_the_connection_broke_before_t
         await yard.put("another")
         working.wake()
         await postman.saw(1)
-        with psycopg.connect(database_address, autocommit=True) as server:
-            server.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
+        cut_connections(database_address)
         await postman.saw(2)
         await until_left(yard, 0)
 
     assert postman.seen == ["another", "letter"]
+
+
+@pytest.mark.parametrize("database_address", ["postgresql"], indirect=True)
+async def test_a_job_taken_again_by_the_node_that_lost_it_runs_once_in_its_new_name_whatever_the_old_run_does(
+    yard: Yard, database_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "POLL_INTERVAL_S", 0.2)
+    may_end, ended = [asyncio.Event(), asyncio.Event(), asyncio.Event()], asyncio.Event()
+
+    async def waits(work: Job) -> None:
+        number = postman.seen.count("letter") - 1 if work.key == "letter" else None
+        if number is not None:
+            await may_end[number].wait()
+            asyncio.get_running_loop().call_later(0.1, ended.set)
+
+    node, postman = yard.node("node_a"), Postman(waits)
+    await yard.put("letter")
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node) as working:
+        await postman.saw(1)
+        await yard.end(await node.current_run())
+        await node.renew()
+        working.wake()
+        await postman.saw(2)
+        may_end[0].set()
+        await ended.wait()
+        (held,) = await yard.left()
+        cut_connections(database_address)
+        await yard.put("another")
+        working.wake()
+        await postman.saw(3)
+        assert held in await yard.left(), "not given back while it runs"
+        assert postman.seen == ["letter", "letter", "another"]
+
+        may_end[1].set()
+        await until_left(yard, 0)
+
+
+def cut_connections(address: str) -> None:
+    with psycopg.connect(address, autocommit=True) as server:
+        server.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )

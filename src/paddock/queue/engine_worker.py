@@ -17,7 +17,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from procrastinate import App, JobContext, PsycopgConnector
 from procrastinate import jobs as engine
@@ -69,14 +69,22 @@ WHERE (job).id IS NOT NULL
 _GIVE_BACK = """
 SELECT procrastinate_retry_job_v2(id, now(), NULL, NULL, NULL) FROM procrastinate_jobs
 WHERE status = 'doing' AND worker_id = %(worker_id)s AND task_name = ANY(%(kinds)s)
-      AND NOT id = ANY(%(known)s::bigint[])
+      AND (id, attempts) NOT IN (SELECT * FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[]))
 """
 _FINISH = """
 SELECT procrastinate_finish_job_v1(held.id, 'succeeded', TRUE)
-FROM (SELECT jobs.id FROM unnest(%(ids)s::bigint[], %(worker_ids)s::bigint[]) AS ended (id, worker_id)
-      JOIN procrastinate_jobs AS jobs ON jobs.id = ended.id AND jobs.worker_id = ended.worker_id
+FROM (SELECT jobs.id
+      FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[], %(worker_ids)s::bigint[]) AS ended (id, attempts, worker_id)
+      JOIN procrastinate_jobs AS jobs USING (id, attempts, worker_id)
       WHERE jobs.status = 'doing' FOR UPDATE OF jobs) AS held
 """
+
+
+class Fetch(NamedTuple):
+    """One fetch of a job. A job that was released and is fetched again has the same id, and one more attempt."""
+
+    id: int
+    attempts: int
 
 
 async def run_engine_worker(work: worker.Worker) -> None:
@@ -118,7 +126,7 @@ class _JobApp(App):
 
         async def run(context: JobContext, **_facts: Any) -> None:
             assert context.job.id is not None
-            await jobs.run_job(context.job.id)
+            await jobs.run_job(Fetch(context.job.id, context.job.attempts))
 
         for kind in kinds:
             self.task(name=kind, pass_context=True)(run)
@@ -136,8 +144,8 @@ class _FairJobManager(JobManager):
         super().__init__(connector)
         self._worker = work
         self._fetched: deque[engine.Job] = deque()
-        self._jobs: dict[int, Job] = {}  # fetched and not over, by the engine's id
-        self._ended: dict[int, int] = {}  # to be finished: the worker's id by the job's
+        self._jobs: dict[Fetch, Job] = {}  # fetched and not over
+        self._ended: dict[Fetch, int] = {}  # to be finished, with the worker's id
         self._finishing = asyncio.Lock()
         self._broken_off: list[Job] = []
         self._more_are_due = False
@@ -204,16 +212,16 @@ class _FairJobManager(JobManager):
 
     # --- jobs ----------------------------------------------------------------------------------------------------
 
-    async def run_job(self, job_id: int) -> None:
+    async def run_job(self, fetch: Fetch) -> None:
         """Run a fetched job. One that is broken off stays among the unfinished."""
-        job = self._jobs[job_id]
+        job = self._jobs[fetch]
         try:
-            await self._worker.run_job(job, lambda job: self._complete(job_id, job.holder))
+            await self._worker.run_job(job, lambda job: self._complete(fetch, job.holder))
         except asyncio.CancelledError:
             self._broken_off.append(job)
             raise
         finally:
-            del self._jobs[job_id]
+            self._jobs.pop(fetch, None)
         if self._more_are_due:
             self._worker.wake()
 
@@ -221,20 +229,20 @@ class _FairJobManager(JobManager):
         """The jobs that were broken off, or fetched and not begun."""
         return [*self._broken_off, *self._jobs.values()]
 
-    async def _complete(self, job_id: int, holder: NodeRun) -> None:
+    async def _complete(self, fetch: Fetch, holder: NodeRun) -> None:
         """Finish a job that needs no unit of work; nothing happens if it is over, or held by another by now.
 
         Jobs that end while a statement is under way are finished together by the next one.
         """
-        self._ended[job_id] = holder.epoch
+        self._ended[fetch] = holder.epoch
         async with self._finishing:
-            if job_id not in self._ended:
+            if fetch not in self._ended:
                 return  # finished with another
             ended, self._ended = self._ended, {}
             try:
-                await self.connector.execute_query_async(_FINISH, ids=list(ended), worker_ids=list(ended.values()))
+                await self.connector.execute_query_async(_FINISH, **_columns(ended), worker_ids=list(ended.values()))
             except BaseException as error:
-                del ended[job_id]
+                del ended[fetch]
                 self._ended |= ended  # each of the others tries for itself
                 if isinstance(error, ConnectorException):
                     raise StoreUnavailable(f"the job could not be finished: {error.__cause__ or error}") from error
@@ -246,7 +254,7 @@ class _FairJobManager(JobManager):
         kinds = list(self._worker.kinds)
         if self._lost_answer:
             await self.connector.execute_query_async(
-                _GIVE_BACK, worker_id=run.epoch, kinds=kinds, known=list(self._jobs)
+                _GIVE_BACK, worker_id=run.epoch, kinds=kinds, **_columns(self._jobs)
             )
             self._lost_answer = False
         rows = await self.connector.execute_query_all_async(_WAITING, kinds=kinds)
@@ -262,10 +270,12 @@ class _FairJobManager(JobManager):
         for row in await self.connector.execute_query_all_async(_FETCH, names=names, worker_id=run.epoch):
             facts: dict[str, Any] = row["args"]
             tries = facts["tries"] + row["attempts"] + 1
-            self._jobs[row["id"]] = job_from_row(facts | {"kind": row["task_name"], "tries": tries}, run)
+            fetch = Fetch(row["id"], row["attempts"])
+            self._jobs[fetch] = job_from_row(facts | {"kind": row["task_name"], "tries": tries}, run)
             self._fetched.append(
                 engine.Job(
-                    id=row["id"],
+                    id=fetch.id,
+                    attempts=fetch.attempts,
                     queue=row["queue_name"],
                     lock=None,
                     queueing_lock=None,
@@ -285,3 +295,7 @@ class _FairJobManager(JobManager):
         if reason != self._last_warning:  # not again and again while the database is away
             _log.warning("the queue could not be looked at: %s", reason)
         self._last_warning = reason
+
+
+def _columns(fetches: Iterable[Fetch]) -> dict[str, list[int]]:
+    return {"ids": [one.id for one in fetches], "attempts": [one.attempts for one in fetches]}
