@@ -228,3 +228,24 @@ async def test_what_waits_can_be_made_due_and_what_is_held_cannot(yard: Yard) ->
 
     assert (work.payload, work.tries) == ({"to": "ann"}, 1)
     assert not await yard.database.write(expedite)
+
+
+async def test_what_comes_late_from_a_former_claim_changes_nothing_of_a_later_one_of_the_same_run(yard: Yard) -> None:
+    here = await yard.node("node_a").current_run()
+    await yard.put("letter")
+    first = await yard.claim(here, "letter")
+    assert first is not None
+    await yard.database.write(lambda tx: queue.complete(tx, first))
+    await yard.put("letter")
+    second = await yard.claim(here, "letter")
+    assert second is not None
+    (held,) = await yard.left()
+
+    await yard.database.write(lambda tx: queue.release(tx, first))
+    with pytest.raises(HostError) as refused:
+        await yard.database.write(lambda tx: queue.complete(tx, first))
+
+    assert refused.value.error_code == "queue.stale"
+    assert await yard.left() == [held]
+    await yard.database.write(lambda tx: queue.complete(tx, second))
+    assert await yard.left() == []

@@ -1,8 +1,9 @@
 """The engine on PostgreSQL: jobs as jobs of procrastinate, put and ended by its SQL functions in units of work of ours.
 
-A job has our facts in its arguments. It is fenced by its holder: the id under which the run that fetched it is
-registered with the engine. The engine itself checks no worker when a job is finished, so everything done in the name of
-a holder begins with `_HELD`, which locks the job until the unit is over, or finds it gone.
+A job has our facts in its arguments. It is fenced by its holder, the id under which the run that fetched it is
+registered with the engine, and by the claim: the job's id and its tries. The engine itself checks no worker when a job
+is finished, so everything done in the name of a holder begins with `_HELD`, which locks the job until the unit is over,
+or finds it gone.
 
 What waits again is a new job: the engine can retry one, but changes neither its arguments nor tells its workers of it.
 """
@@ -26,7 +27,10 @@ from paddock.store.transaction import Transaction
 
 _NAME = "args ->> 'tenant' = ? AND task_name = ? AND args ->> 'key' = ?"
 _OPEN = f"SELECT id FROM procrastinate_jobs WHERE {_NAME} AND status IN ('todo', 'doing') FOR UPDATE"
-_HELD = f"SELECT id FROM procrastinate_jobs WHERE {_NAME} AND status = 'doing' AND worker_id = ? FOR UPDATE"
+_HELD = (
+    "SELECT id FROM procrastinate_jobs WHERE id = ? AND (args ->> 'tries')::bigint + attempts + 1 = ? "
+    "AND status = 'doing' AND worker_id = ? FOR UPDATE"
+)
 _FINISH = "SELECT procrastinate_finish_job_v1(job.id, 'succeeded', TRUE) FROM ({jobs}) AS job"
 _PUT = """SELECT procrastinate_defer_jobs_v1(ARRAY(
     SELECT ROW(job ->> 'queue', job ->> 'kind', 0, NULL, NULL, job -> 'args',
@@ -102,8 +106,8 @@ def _values(name: JobName) -> tuple[str, str, str]:
     return (name.tenant, name.kind, name.key)
 
 
-def _holder_values(job: Job) -> tuple[str, str, str, int]:
-    return (job.tenant, job.kind, job.key, job.holder.epoch)
+def _holder_values(job: Job) -> tuple[int, int, int]:
+    return (job.claim, job.tries, job.holder.epoch)
 
 
 def _to_defer(job: WaitingJob) -> dict[str, Any]:

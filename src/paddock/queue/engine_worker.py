@@ -74,7 +74,8 @@ WHERE status = 'doing' AND worker_id = %(worker_id)s AND task_name = ANY(%(kinds
 _FINISH = """
 SELECT procrastinate_finish_job_v1(held.id, 'succeeded', TRUE)
 FROM (SELECT jobs.id
-      FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[], %(worker_ids)s::bigint[]) AS ended (id, attempts, worker_id)
+      FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[], %(worker_ids)s::bigint[])
+           AS ended (id, attempts, worker_id)
       JOIN procrastinate_jobs AS jobs USING (id, attempts, worker_id)
       WHERE jobs.status = 'doing' FOR UPDATE OF jobs) AS held
 """
@@ -271,7 +272,7 @@ class _FairJobManager(JobManager):
             facts: dict[str, Any] = row["args"]
             tries = facts["tries"] + row["attempts"] + 1
             fetch = Fetch(row["id"], row["attempts"])
-            self._jobs[fetch] = job_from_row(facts | {"kind": row["task_name"], "tries": tries}, run)
+            self._jobs[fetch] = job_from_row(facts | {"kind": row["task_name"], "tries": tries, "claim": fetch.id}, run)
             self._fetched.append(
                 engine.Job(
                     id=fetch.id,

@@ -22,8 +22,12 @@
 {if_postgresql}     args ->> 'put_at' AS put_at, args ->> 'due_at' AS due_at,
 {if_postgresql}     (args ->> 'tries')::bigint + attempts + (status = 'doing')::int AS tries, args ->> 'reason' AS reason,
 {if_postgresql}     CASE WHEN status = 'doing' THEN (SELECT node FROM node_leases WHERE epoch = worker_id) END AS node,
-{if_postgresql}     CASE WHEN status = 'doing' THEN worker_id END AS epoch
+{if_postgresql}     CASE WHEN status = 'doing' THEN worker_id END AS epoch,
+{if_postgresql}     CASE WHEN status = 'doing' THEN id END AS claim
 {if_postgresql} FROM procrastinate_jobs WHERE status IN ('todo', 'doing');
+
+-- A run may claim a job of the same name twice; what it does for the first claim must not count for the second.
+{if_sqlite} ALTER TABLE queue ADD COLUMN claim {bigint};
 
 -- Who is dead is no longer counted in beats of ours: the engine does on PostgreSQL, and the kernel within one home.
 ALTER TABLE node_leases DROP COLUMN beat;
