@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from paddock.store.postgres_pool import PostgresPool
 
 _MAX_CONNECTIONS = 4
+_CONNECT_TIMEOUT_S = 2.0
 _NOTICE: engine.Notification = {"type": "job_inserted", "job_id": 0}
 
 logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it has something to say of every job
@@ -93,22 +94,34 @@ async def run_engine_worker(work: worker.Worker) -> None:
     url = cast("PostgresPool", work.database).url
     settings = dict(CONNECTION_SETTINGS)
     pool = AsyncConnectionPool(
-        url, kwargs=settings, configure=_commit_each_statement, max_size=_MAX_CONNECTIONS, min_size=1, open=False
+        url,
+        kwargs=settings,
+        configure=_commit_each_statement,
+        max_size=_MAX_CONNECTIONS,
+        min_size=1,
+        timeout=_CONNECT_TIMEOUT_S,
+        open=False,
     )
     async with pool:
         connector = PsycopgConnector()
         jobs = _FairJobManager(connector, work)
         app = _JobApp(connector, jobs, work.kinds)
         async with app.open_async(pool):
-            try:
-                await app.run_worker_async(
+            running = asyncio.create_task(
+                app.run_worker_async(
                     name="paddock",
                     concurrency=work.max_jobs,
                     install_signal_handlers=False,
                     fetch_job_polling_interval=worker.POLL_INTERVAL_S,
                     shutdown_graceful_timeout=worker.DRAIN_TIMEOUT_S,
                 )
+            )
+            try:
+                await asyncio.shield(running)
             finally:
+                jobs.stop_fetching()  # first: the engine's worker waits for a fetch, however long that takes
+                running.cancel()
+                await asyncio.wait([running])
                 await work.release_unfinished(jobs.unfinished())
 
 
@@ -152,6 +165,8 @@ class _FairJobManager(JobManager):
         self._more_are_due = False
         self._has_news = False
         self._lost_answer = False
+        self._fetching: asyncio.Task[None] | None = None
+        self._is_stopping = False
         self._last_warning = ""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -160,9 +175,15 @@ class _FairJobManager(JobManager):
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> engine.Job | None:  # noqa: ARG002
         """Give the next job to run now, if there is one."""
         while not self._fetched:
+            if self._is_stopping:
+                return None
             self._has_news = False
+            self._fetching = asyncio.create_task(self._fetch_due(), name="fetch due jobs")
             try:
-                await self._fetch_due()
+                await asyncio.wait([self._fetching])
+                if self._fetching.cancelled():
+                    return None
+                self._fetching.result()
             except (ConnectorException, PaddockError) as error:
                 self._lost_answer = True
                 self._warn(str(error.__cause__ or error))
@@ -170,6 +191,12 @@ class _FairJobManager(JobManager):
             if not self._fetched and not self._has_news:  # the engine forgets news that came while it was fetching
                 return None
         return self._fetched.popleft()
+
+    def stop_fetching(self) -> None:
+        """Break off the fetch that is under way, and begin no other. What it fetched is released with the lease."""
+        self._is_stopping = True
+        if self._fetching is not None:
+            self._fetching.cancel()
 
     async def listen_for_jobs(self, *, on_notification: Any, queues: Iterable[str] | None = None) -> None:
         """Wake the engine's worker when jobs were put anywhere, or ours is woken."""
