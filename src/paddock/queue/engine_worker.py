@@ -66,7 +66,8 @@ FROM (SELECT procrastinate_fetch_job_v2(ARRAY[name]::varchar[], %(worker_id)s) A
       FROM unnest(%(names)s::varchar[]) AS name OFFSET 0) AS fetched
 WHERE (job).id IS NOT NULL
 """
-# Jobs that were fetched for this worker, but the connection broke before it heard of them.
+# Jobs that were fetched for this worker, but the connection broke before it heard of them; and those that it finished,
+# but the server crashed and forgot that.
 _GIVE_BACK = """
 SELECT procrastinate_retry_job_v2(id, now(), NULL, NULL, NULL) FROM procrastinate_jobs
 WHERE status = 'doing' AND worker_id = %(worker_id)s AND task_name = ANY(%(kinds)s)
@@ -103,7 +104,11 @@ async def run_engine_worker(work: worker.Worker) -> None:
         open=False,
     )
     async with pool:
-        connector = PsycopgConnector()
+
+        async def on_listening(_connection: object) -> None:
+            jobs.on_listening()
+
+        connector = PsycopgConnector(configure=on_listening)  # for the connection that listens; the others are ours
         jobs = _FairJobManager(connector, work)
         app = _JobApp(connector, jobs, work.kinds)
         async with app.open_async(pool):
@@ -164,7 +169,8 @@ class _FairJobManager(JobManager):
         self._broken_off: list[Job] = []
         self._more_are_due = False
         self._has_news = False
-        self._lost_answer = False
+        self._lost_answer = False  # whether what was fetched or finished may not be so
+        self._is_listening = False
         self._fetching: asyncio.Task[None] | None = None
         self._is_stopping = False
         self._last_warning = ""
@@ -197,6 +203,15 @@ class _FairJobManager(JobManager):
         self._is_stopping = True
         if self._fetching is not None:
             self._fetching.cancel()
+
+    def on_listening(self) -> None:
+        """Look for lost jobs if the connection that listens broke: the server may have crashed, and forgotten what it
+        had answered.
+        """
+        if self._is_listening:
+            self._lost_answer = True
+            self._worker.wake()
+        self._is_listening = True
 
     async def listen_for_jobs(self, *, on_notification: Any, queues: Iterable[str] | None = None) -> None:
         """Wake the engine's worker when jobs were put anywhere, or ours is woken."""
@@ -273,6 +288,7 @@ class _FairJobManager(JobManager):
                 del ended[fetch]
                 self._ended |= ended  # each of the others tries for itself
                 if isinstance(error, ConnectorException):
+                    self._lost_answer = True
                     raise StoreUnavailable(f"the job could not be finished: {error.__cause__ or error}") from error
                 raise
 
@@ -281,10 +297,14 @@ class _FairJobManager(JobManager):
         run = await self._worker.node.current_run()  # first: this releases jobs of a former run of this home
         kinds = list(self._worker.kinds)
         if self._lost_answer:
-            await self.connector.execute_query_async(
-                _GIVE_BACK, worker_id=run.epoch, kinds=kinds, **_columns(self._jobs)
-            )
-            self._lost_answer = False
+            self._lost_answer = False  # first: what is lost from now on counts again
+            try:
+                await self.connector.execute_query_async(
+                    _GIVE_BACK, worker_id=run.epoch, kinds=kinds, **_columns(self._jobs)
+                )
+            except BaseException:
+                self._lost_answer = True
+                raise
         rows = await self.connector.execute_query_all_async(_WAITING, kinds=kinds)
         self._last_warning = ""
         due = [Claimant(row["tenant"], row["kind"]) for row in rows if not row["wait_s"]]
