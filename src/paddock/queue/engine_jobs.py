@@ -25,8 +25,10 @@ from paddock.store.transaction import Transaction
 
 # ruff: noqa: S608 - queries are built from our own names and placeholders only
 
-_NAME = "args ->> 'tenant' = ? AND task_name = ? AND args ->> 'key' = ?"
-_OPEN = f"SELECT id FROM procrastinate_jobs WHERE {_NAME} AND status IN ('todo', 'doing') FOR UPDATE"
+NAME = (  # as in the index `paddock_job_names`
+    '(args ->> \'tenant\') COLLATE "C" = ? AND task_name::text COLLATE "C" = ? AND (args ->> \'key\') COLLATE "C" = ?'
+)
+_OPEN = f"SELECT id FROM procrastinate_jobs WHERE {NAME} AND status IN ('todo', 'doing') FOR UPDATE"
 _HELD = (
     "SELECT id FROM procrastinate_jobs WHERE id = ? AND (args ->> 'tries')::bigint + attempts + 1 = ? "
     "AND status = 'doing' AND worker_id = ? FOR UPDATE"
@@ -58,7 +60,7 @@ class EngineJobs:
 
     def expedite(self, tx: Transaction, name: JobName, now: datetime) -> bool:
         row = tx.one(
-            f"SELECT id, args, attempts FROM procrastinate_jobs WHERE {_NAME} AND status = 'todo' FOR UPDATE",
+            f"SELECT id, args, attempts FROM procrastinate_jobs WHERE {NAME} AND status = 'todo' FOR UPDATE",
             _values(name),
         )
         if row is None:
@@ -73,7 +75,7 @@ class EngineJobs:
 
     def claim(self, tx: Transaction, name: JobName, run: NodeRun, now: datetime) -> Job | None:  # noqa: ARG002 - its clock
         claimed = tx.execute(
-            f"UPDATE procrastinate_jobs SET status = 'doing', worker_id = ? WHERE {_NAME} AND status = 'todo' "
+            f"UPDATE procrastinate_jobs SET status = 'doing', worker_id = ? WHERE {NAME} AND status = 'todo' "
             "AND (scheduled_at IS NULL OR scheduled_at <= now())",
             (run.epoch, *_values(name)),
         )
