@@ -97,3 +97,42 @@ async def test_nothing_acknowledged_is_lost_or_done_twice_when_the_database_goes
 
 def _nobody(*_: object) -> EventSink:
     raise AssertionError("nothing is given up")
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+async def test_a_worker_ends_within_two_seconds_while_the_database_is_away(
+    own_server: OwnServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_busy: bool,
+) -> None:
+    monkeypatch.setattr(worker, "POLL_INTERVAL_S", 0.1)
+    began = asyncio.Event()
+
+    async def hold(_work: Job) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    def put(tx: Transaction) -> None:
+        now = CLOCK.now()
+        queue.enqueue(tx, "default", "hold", "letter", due=now, now=now)
+
+    async with (
+        asyncio.timeout(PATIENCE),
+        open_database(own_server.address) as database,
+        open_node(database, CLOCK, RANDOM, state=tmp_path, daemon=True) as node,
+    ):
+        working = open_worker(Worker(database, node, CLOCK, RANDOM, {"hold": JobType(hold)}, _nobody), node)
+        await working.__aenter__()
+        if is_busy:
+            await database.write(put)
+            await began.wait()
+        own_server.kill()
+        while not any("could not be looked at" in record.message for record in caplog.records):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)  # into the next fetch
+
+        async with asyncio.timeout(2):
+            await working.__aexit__(None, None, None)
+        own_server.start()

@@ -258,3 +258,23 @@ async def test_a_host_that_ends_gives_its_lease_back(yard: Yard, tmp_path: Path)
         assert await yard.database.read(leases.list_runs) == {here}
 
     assert await yard.database.read(leases.list_runs) == set()
+
+
+async def test_a_run_whose_lock_file_cannot_be_made_holds_nothing_where_nobody_would_notice_its_death(
+    yard: Yard, tmp_path: Path
+) -> None:
+    (tmp_path / "runs").touch()
+    async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, daemon=False) as command:
+        if yard.database.engine == "postgresql":
+            here = await command.current_run()
+            assert await yard.database.read(leases.list_runs) == {here}, "others notice its silence"
+            return
+        with pytest.raises(HostError) as refused:
+            await command.current_run()
+
+        assert refused.value.error_code == "node.lock"
+        assert await yard.database.read(leases.list_runs) == set()
+
+        (tmp_path / "runs").unlink()
+        here = await command.current_run()
+        assert await yard.database.read(leases.list_runs) == {here}

@@ -7,11 +7,12 @@ from collections import Counter
 from contextlib import AsyncExitStack
 from datetime import timedelta
 
+import psycopg
 import pytest
 from tests.queue.conftest import Yard
 
 from paddock.core.errors import Busy, CallerError, HostError
-from paddock.queue import job_rows, queue
+from paddock.queue import engine_jobs, job_rows, queue
 from paddock.queue.job import Job
 from paddock.queue.lifespan import open_worker
 from paddock.queue.worker import JobType
@@ -228,3 +229,48 @@ async def test_what_waits_can_be_made_due_and_what_is_held_cannot(yard: Yard) ->
 
     assert (work.payload, work.tries) == ({"to": "ann"}, 1)
     assert not await yard.database.write(expedite)
+
+
+async def test_what_comes_late_from_a_former_claim_changes_nothing_of_a_later_one_of_the_same_run(yard: Yard) -> None:
+    here = await yard.node("node_a").current_run()
+    await yard.put("letter")
+    first = await yard.claim(here, "letter")
+    assert first is not None
+    await yard.database.write(lambda tx: queue.complete(tx, first))
+    await yard.put("letter")
+    second = await yard.claim(here, "letter")
+    assert second is not None
+    (held,) = await yard.left()
+
+    await yard.database.write(lambda tx: queue.release(tx, first))
+    with pytest.raises(HostError) as refused:
+        await yard.database.write(lambda tx: queue.complete(tx, first))
+
+    assert refused.value.error_code == "queue.stale"
+    assert await yard.left() == [held]
+    await yard.database.write(lambda tx: queue.complete(tx, second))
+    assert await yard.left() == []
+
+
+@pytest.mark.parametrize("database_address", ["postgresql"], indirect=True)
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SELECT 1 FROM effects WHERE call = 'c' AND EXISTS (SELECT 1 FROM queue WHERE queue.tenant = effects.tenant"
+        " AND queue.key = effects.call AND queue.kind IN ('effect.recover', 'effect.recover:' || effects.node))",
+        "SELECT 1 FROM queue WHERE tenant = 't' AND kind = 'post' AND key = '17'",
+        f"SELECT id FROM procrastinate_jobs WHERE {engine_jobs.NAME} AND status = 'todo'".replace("?", "'17'"),
+    ],
+)
+async def test_a_job_is_found_by_its_name_with_an_index(yard: Yard, database_address: str, question: str) -> None:
+    with psycopg.connect(database_address) as server:
+        server.execute(
+            "INSERT INTO procrastinate_jobs (queue_name, task_name, args)"
+            " SELECT 'q', 'post', jsonb_build_object('tenant', 't', 'key', n) FROM generate_series(1, 3000) AS n"
+        )
+        server.execute("ANALYZE procrastinate_jobs")
+        plan = "\n".join(row[0] for row in server.execute("EXPLAIN " + question))  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    assert "paddock_job_names" in plan
+    conditions = [line for line in plan.splitlines() if "Index Cond" in line and "'tenant'" in line]
+    assert conditions and all("'key'" in line for line in conditions), plan

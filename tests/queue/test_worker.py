@@ -271,11 +271,75 @@ async def test_what_was_fetched_is_done_also_where_the_connection_broke_before_t
         await yard.put("another")
         working.wake()
         await postman.saw(1)
-        with psycopg.connect(database_address, autocommit=True) as server:
+        cut_connections(database_address)
+        await postman.saw(2)
+        await until_left(yard, 0)
+
+    assert postman.seen == ["another", "letter"]
+
+
+@pytest.mark.parametrize("database_address", ["postgresql"], indirect=True)
+async def test_a_job_taken_again_by_the_node_that_lost_it_runs_once_in_its_new_name_whatever_the_old_run_does(
+    yard: Yard, database_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "POLL_INTERVAL_S", 0.2)
+    may_end, ended = [asyncio.Event(), asyncio.Event(), asyncio.Event()], asyncio.Event()
+
+    async def waits(work: Job) -> None:
+        number = postman.seen.count("letter") - 1 if work.key == "letter" else None
+        if number is not None:
+            await may_end[number].wait()
+            asyncio.get_running_loop().call_later(0.1, ended.set)
+
+    node, postman = yard.node("node_a"), Postman(waits)
+    await yard.put("letter")
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node) as working:
+        await postman.saw(1)
+        await yard.end(await node.current_run())
+        await node.renew()
+        working.wake()
+        await postman.saw(2)
+        may_end[0].set()
+        await ended.wait()
+        (held,) = await yard.left()
+        cut_connections(database_address)
+        await yard.put("another")
+        working.wake()
+        await postman.saw(3)
+        assert held in await yard.left(), "not given back while it runs"
+        assert postman.seen == ["letter", "letter", "another"]
+
+        may_end[1].set()
+        await until_left(yard, 0)
+
+
+def cut_connections(address: str, last_query: str = "%") -> None:
+    with psycopg.connect(address, autocommit=True) as server:
+        server.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE %s",
+            (last_query,),
+        )
+
+
+@pytest.mark.parametrize("database_address", ["postgresql"], indirect=True)
+async def test_a_job_whose_end_the_server_forgot_when_it_crashed_is_done_again_by_the_node_that_lives_on(
+    yard: Yard, database_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "POLL_INTERVAL_S", 0.2)
+    node, postman = yard.node("node_a"), Postman()
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node) as working:
+        await yard.put("another")
+        working.wake()
+        await postman.saw(1)
+        await until_left(yard, 0)
+        await yard.put("letter", after=86_400)
+        with psycopg.connect(database_address, autocommit=True) as server:  # as it would be again after the crash
             server.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                "UPDATE procrastinate_jobs SET status = 'doing', scheduled_at = NULL,"
+                " worker_id = (SELECT max(id) FROM procrastinate_workers)"
             )
+        cut_connections(database_address, last_query="LISTEN%")
         await postman.saw(2)
         await until_left(yard, 0)
 

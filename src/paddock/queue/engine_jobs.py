@@ -1,8 +1,9 @@
 """The engine on PostgreSQL: jobs as jobs of procrastinate, put and ended by its SQL functions in units of work of ours.
 
-A job has our facts in its arguments. It is fenced by its holder: the id under which the run that fetched it is
-registered with the engine. The engine itself checks no worker when a job is finished, so everything done in the name of
-a holder begins with `_HELD`, which locks the job until the unit is over, or finds it gone.
+A job has our facts in its arguments. It is fenced by its holder, the id under which the run that fetched it is
+registered with the engine, and by the claim: the job's id and its tries. The engine itself checks no worker when a job
+is finished, so everything done in the name of a holder begins with `_HELD`, which locks the job until the unit is over,
+or finds it gone.
 
 What waits again is a new job: the engine can retry one, but changes neither its arguments nor tells its workers of it.
 """
@@ -24,9 +25,14 @@ from paddock.store.transaction import Transaction
 
 # ruff: noqa: S608 - queries are built from our own names and placeholders only
 
-_NAME = "args ->> 'tenant' = ? AND task_name = ? AND args ->> 'key' = ?"
-_OPEN = f"SELECT id FROM procrastinate_jobs WHERE {_NAME} AND status IN ('todo', 'doing') FOR UPDATE"
-_HELD = f"SELECT id FROM procrastinate_jobs WHERE {_NAME} AND status = 'doing' AND worker_id = ? FOR UPDATE"
+NAME = (  # as in the index `paddock_job_names`
+    '(args ->> \'tenant\') COLLATE "C" = ? AND task_name::text COLLATE "C" = ? AND (args ->> \'key\') COLLATE "C" = ?'
+)
+_OPEN = f"SELECT id FROM procrastinate_jobs WHERE {NAME} AND status IN ('todo', 'doing') FOR UPDATE"
+_HELD = (
+    "SELECT id FROM procrastinate_jobs WHERE id = ? AND (args ->> 'tries')::bigint + attempts + 1 = ? "
+    "AND status = 'doing' AND worker_id = ? FOR UPDATE"
+)
 _FINISH = "SELECT procrastinate_finish_job_v1(job.id, 'succeeded', TRUE) FROM ({jobs}) AS job"
 _PUT = """SELECT procrastinate_defer_jobs_v1(ARRAY(
     SELECT ROW(job ->> 'queue', job ->> 'kind', 0, NULL, NULL, job -> 'args',
@@ -54,7 +60,7 @@ class EngineJobs:
 
     def expedite(self, tx: Transaction, name: JobName, now: datetime) -> bool:
         row = tx.one(
-            f"SELECT id, args, attempts FROM procrastinate_jobs WHERE {_NAME} AND status = 'todo' FOR UPDATE",
+            f"SELECT id, args, attempts FROM procrastinate_jobs WHERE {NAME} AND status = 'todo' FOR UPDATE",
             _values(name),
         )
         if row is None:
@@ -69,7 +75,7 @@ class EngineJobs:
 
     def claim(self, tx: Transaction, name: JobName, run: NodeRun, now: datetime) -> Job | None:  # noqa: ARG002 - its clock
         claimed = tx.execute(
-            f"UPDATE procrastinate_jobs SET status = 'doing', worker_id = ? WHERE {_NAME} AND status = 'todo' "
+            f"UPDATE procrastinate_jobs SET status = 'doing', worker_id = ? WHERE {NAME} AND status = 'todo' "
             "AND (scheduled_at IS NULL OR scheduled_at <= now())",
             (run.epoch, *_values(name)),
         )
@@ -102,8 +108,8 @@ def _values(name: JobName) -> tuple[str, str, str]:
     return (name.tenant, name.kind, name.key)
 
 
-def _holder_values(job: Job) -> tuple[str, str, str, int]:
-    return (job.tenant, job.kind, job.key, job.holder.epoch)
+def _holder_values(job: Job) -> tuple[int, int, int]:
+    return (job.claim, job.tries, job.holder.epoch)
 
 
 def _to_defer(job: WaitingJob) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from procrastinate import App, JobContext, PsycopgConnector
 from procrastinate import jobs as engine
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from paddock.store.postgres_pool import PostgresPool
 
 _MAX_CONNECTIONS = 4
+_CONNECT_TIMEOUT_S = 2.0
 _NOTICE: engine.Notification = {"type": "job_inserted", "job_id": 0}
 
 logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it has something to say of every job
@@ -65,18 +66,28 @@ FROM (SELECT procrastinate_fetch_job_v2(ARRAY[name]::varchar[], %(worker_id)s) A
       FROM unnest(%(names)s::varchar[]) AS name OFFSET 0) AS fetched
 WHERE (job).id IS NOT NULL
 """
-# Jobs that were fetched for this worker, but the connection broke before it heard of them.
+# Jobs that were fetched for this worker, but the connection broke before it heard of them; and those that it finished,
+# but the server crashed and forgot that.
 _GIVE_BACK = """
 SELECT procrastinate_retry_job_v2(id, now(), NULL, NULL, NULL) FROM procrastinate_jobs
 WHERE status = 'doing' AND worker_id = %(worker_id)s AND task_name = ANY(%(kinds)s)
-      AND NOT id = ANY(%(known)s::bigint[])
+      AND (id, attempts) NOT IN (SELECT * FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[]))
 """
 _FINISH = """
 SELECT procrastinate_finish_job_v1(held.id, 'succeeded', TRUE)
-FROM (SELECT jobs.id FROM unnest(%(ids)s::bigint[], %(worker_ids)s::bigint[]) AS ended (id, worker_id)
-      JOIN procrastinate_jobs AS jobs ON jobs.id = ended.id AND jobs.worker_id = ended.worker_id
+FROM (SELECT jobs.id
+      FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[], %(worker_ids)s::bigint[])
+           AS ended (id, attempts, worker_id)
+      JOIN procrastinate_jobs AS jobs USING (id, attempts, worker_id)
       WHERE jobs.status = 'doing' FOR UPDATE OF jobs) AS held
 """
+
+
+class Fetch(NamedTuple):
+    """One fetch of a job. A job that was released and is fetched again has the same id, and one more attempt."""
+
+    id: int
+    attempts: int
 
 
 async def run_engine_worker(work: worker.Worker) -> None:
@@ -84,22 +95,38 @@ async def run_engine_worker(work: worker.Worker) -> None:
     url = cast("PostgresPool", work.database).url
     settings = dict(CONNECTION_SETTINGS)
     pool = AsyncConnectionPool(
-        url, kwargs=settings, configure=_commit_each_statement, max_size=_MAX_CONNECTIONS, min_size=1, open=False
+        url,
+        kwargs=settings,
+        configure=_commit_each_statement,
+        max_size=_MAX_CONNECTIONS,
+        min_size=1,
+        timeout=_CONNECT_TIMEOUT_S,
+        open=False,
     )
     async with pool:
-        connector = PsycopgConnector()
+
+        async def on_listening(_connection: object) -> None:
+            jobs.on_listening()
+
+        connector = PsycopgConnector(configure=on_listening)  # for the connection that listens; the others are ours
         jobs = _FairJobManager(connector, work)
         app = _JobApp(connector, jobs, work.kinds)
         async with app.open_async(pool):
-            try:
-                await app.run_worker_async(
+            running = asyncio.create_task(
+                app.run_worker_async(
                     name="paddock",
                     concurrency=work.max_jobs,
                     install_signal_handlers=False,
                     fetch_job_polling_interval=worker.POLL_INTERVAL_S,
                     shutdown_graceful_timeout=worker.DRAIN_TIMEOUT_S,
                 )
+            )
+            try:
+                await asyncio.shield(running)
             finally:
+                jobs.stop_fetching()  # first: the engine's worker waits for a fetch, however long that takes
+                running.cancel()
+                await asyncio.wait([running])
                 await work.release_unfinished(jobs.unfinished())
 
 
@@ -118,7 +145,7 @@ class _JobApp(App):
 
         async def run(context: JobContext, **_facts: Any) -> None:
             assert context.job.id is not None
-            await jobs.run_job(context.job.id)
+            await jobs.run_job(Fetch(context.job.id, context.job.attempts))
 
         for kind in kinds:
             self.task(name=kind, pass_context=True)(run)
@@ -136,13 +163,16 @@ class _FairJobManager(JobManager):
         super().__init__(connector)
         self._worker = work
         self._fetched: deque[engine.Job] = deque()
-        self._jobs: dict[int, Job] = {}  # fetched and not over, by the engine's id
-        self._ended: dict[int, int] = {}  # to be finished: the worker's id by the job's
+        self._jobs: dict[Fetch, Job] = {}  # fetched and not over
+        self._ended: dict[Fetch, int] = {}  # to be finished, with the worker's id
         self._finishing = asyncio.Lock()
         self._broken_off: list[Job] = []
         self._more_are_due = False
         self._has_news = False
-        self._lost_answer = False
+        self._lost_answer = False  # whether what was fetched or finished may not be so
+        self._is_listening = False
+        self._fetching: asyncio.Task[None] | None = None
+        self._is_stopping = False
         self._last_warning = ""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -151,9 +181,15 @@ class _FairJobManager(JobManager):
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> engine.Job | None:  # noqa: ARG002
         """Give the next job to run now, if there is one."""
         while not self._fetched:
+            if self._is_stopping:
+                return None
             self._has_news = False
+            self._fetching = asyncio.create_task(self._fetch_due(), name="fetch due jobs")
             try:
-                await self._fetch_due()
+                await asyncio.wait([self._fetching])
+                if self._fetching.cancelled():
+                    return None
+                self._fetching.result()
             except (ConnectorException, PaddockError) as error:
                 self._lost_answer = True
                 self._warn(str(error.__cause__ or error))
@@ -161,6 +197,21 @@ class _FairJobManager(JobManager):
             if not self._fetched and not self._has_news:  # the engine forgets news that came while it was fetching
                 return None
         return self._fetched.popleft()
+
+    def stop_fetching(self) -> None:
+        """Break off the fetch that is under way, and begin no other. What it fetched is released with the lease."""
+        self._is_stopping = True
+        if self._fetching is not None:
+            self._fetching.cancel()
+
+    def on_listening(self) -> None:
+        """Look for lost jobs if the connection that listens broke: the server may have crashed, and forgotten what it
+        had answered.
+        """
+        if self._is_listening:
+            self._lost_answer = True
+            self._worker.wake()
+        self._is_listening = True
 
     async def listen_for_jobs(self, *, on_notification: Any, queues: Iterable[str] | None = None) -> None:
         """Wake the engine's worker when jobs were put anywhere, or ours is woken."""
@@ -204,16 +255,16 @@ class _FairJobManager(JobManager):
 
     # --- jobs ----------------------------------------------------------------------------------------------------
 
-    async def run_job(self, job_id: int) -> None:
+    async def run_job(self, fetch: Fetch) -> None:
         """Run a fetched job. One that is broken off stays among the unfinished."""
-        job = self._jobs[job_id]
+        job = self._jobs[fetch]
         try:
-            await self._worker.run_job(job, lambda job: self._complete(job_id, job.holder))
+            await self._worker.run_job(job, lambda job: self._complete(fetch, job.holder))
         except asyncio.CancelledError:
             self._broken_off.append(job)
             raise
         finally:
-            del self._jobs[job_id]
+            self._jobs.pop(fetch, None)
         if self._more_are_due:
             self._worker.wake()
 
@@ -221,22 +272,23 @@ class _FairJobManager(JobManager):
         """The jobs that were broken off, or fetched and not begun."""
         return [*self._broken_off, *self._jobs.values()]
 
-    async def _complete(self, job_id: int, holder: NodeRun) -> None:
+    async def _complete(self, fetch: Fetch, holder: NodeRun) -> None:
         """Finish a job that needs no unit of work; nothing happens if it is over, or held by another by now.
 
         Jobs that end while a statement is under way are finished together by the next one.
         """
-        self._ended[job_id] = holder.epoch
+        self._ended[fetch] = holder.epoch
         async with self._finishing:
-            if job_id not in self._ended:
+            if fetch not in self._ended:
                 return  # finished with another
             ended, self._ended = self._ended, {}
             try:
-                await self.connector.execute_query_async(_FINISH, ids=list(ended), worker_ids=list(ended.values()))
+                await self.connector.execute_query_async(_FINISH, **_columns(ended), worker_ids=list(ended.values()))
             except BaseException as error:
-                del ended[job_id]
+                del ended[fetch]
                 self._ended |= ended  # each of the others tries for itself
                 if isinstance(error, ConnectorException):
+                    self._lost_answer = True
                     raise StoreUnavailable(f"the job could not be finished: {error.__cause__ or error}") from error
                 raise
 
@@ -245,10 +297,14 @@ class _FairJobManager(JobManager):
         run = await self._worker.node.current_run()  # first: this releases jobs of a former run of this home
         kinds = list(self._worker.kinds)
         if self._lost_answer:
-            await self.connector.execute_query_async(
-                _GIVE_BACK, worker_id=run.epoch, kinds=kinds, known=list(self._jobs)
-            )
-            self._lost_answer = False
+            self._lost_answer = False  # first: what is lost from now on counts again
+            try:
+                await self.connector.execute_query_async(
+                    _GIVE_BACK, worker_id=run.epoch, kinds=kinds, **_columns(self._jobs)
+                )
+            except BaseException:
+                self._lost_answer = True
+                raise
         rows = await self.connector.execute_query_all_async(_WAITING, kinds=kinds)
         self._last_warning = ""
         due = [Claimant(row["tenant"], row["kind"]) for row in rows if not row["wait_s"]]
@@ -262,10 +318,12 @@ class _FairJobManager(JobManager):
         for row in await self.connector.execute_query_all_async(_FETCH, names=names, worker_id=run.epoch):
             facts: dict[str, Any] = row["args"]
             tries = facts["tries"] + row["attempts"] + 1
-            self._jobs[row["id"]] = job_from_row(facts | {"kind": row["task_name"], "tries": tries}, run)
+            fetch = Fetch(row["id"], row["attempts"])
+            self._jobs[fetch] = job_from_row(facts | {"kind": row["task_name"], "tries": tries, "claim": fetch.id}, run)
             self._fetched.append(
                 engine.Job(
-                    id=row["id"],
+                    id=fetch.id,
+                    attempts=fetch.attempts,
                     queue=row["queue_name"],
                     lock=None,
                     queueing_lock=None,
@@ -285,3 +343,7 @@ class _FairJobManager(JobManager):
         if reason != self._last_warning:  # not again and again while the database is away
             _log.warning("the queue could not be looked at: %s", reason)
         self._last_warning = reason
+
+
+def _columns(fetches: Iterable[Fetch]) -> dict[str, list[int]]:
+    return {"ids": [one.id for one in fetches], "attempts": [one.attempts for one in fetches]}

@@ -34,6 +34,7 @@ class Job(Struct, frozen=True):
         due: When it was due.
         tries: How often it was started since it last succeeded, this time included.
         holder: The run that claimed it.
+        claim: Tells this claim from others of the same holder, together with `tries`.
     """
 
     tenant: Tenant
@@ -43,6 +44,7 @@ class Job(Struct, frozen=True):
     due: datetime
     tries: int
     holder: NodeRun
+    claim: int
 
     @property
     def name(self) -> JobName:
@@ -63,6 +65,7 @@ def job_from_row(row: Mapping[str, Any], holder: NodeRun) -> Job:
         due=datetime.fromisoformat(row["due_at"]),
         tries=row["tries"],
         holder=holder,
+        claim=row["claim"],
     )
 
 
@@ -107,15 +110,15 @@ class JobStore(Protocol):
         ...
 
     def lock_held(self, tx: Transaction, job: Job) -> bool:
-        """Whether the job is still held by its holder, which it remains until the end of the unit."""
+        """Whether the job is still held by this claim of its holder, which it remains until the end of the unit."""
         ...
 
     def complete(self, tx: Transaction, job: Job) -> bool:
-        """Delete the job; False if it is no longer held by its holder."""
+        """Delete the job; False if it is no longer held by this claim of its holder."""
         ...
 
     def replace(self, tx: Transaction, job: Job, after: WaitingJob) -> bool:
-        """Have the job wait again; False if it is no longer held by its holder."""
+        """Have the job wait again; False if it is no longer held by this claim of its holder."""
         ...
 
     def release_held_by(self, tx: Transaction, run: NodeRun) -> int:

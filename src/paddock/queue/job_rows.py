@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import count
 
 from paddock.queue import leases
 from paddock.queue.claimants import Claimant, fair_shares
@@ -18,8 +19,9 @@ _MAX_CLOCK_SKEW = timedelta(minutes=1)
 # ruff: noqa: S608 - queries are built from our own names and placeholders only
 
 _JOB_WHERE = "tenant = ? AND kind = ? AND key = ?"
-_HELD_JOB_WHERE = f"{_JOB_WHERE} AND node = ? AND epoch = ?"
+_HELD_JOB_WHERE = f"{_JOB_WHERE} AND node = ? AND epoch = ? AND claim = ?"
 _JOB_COLUMNS = "tenant, kind, key, payload, due_at, tries"
+_claims = count(1)  # a number for each claim, which no other has under the same epoch: that is of this process alone
 
 
 class JobRows:
@@ -57,10 +59,10 @@ class JobRows:
         return None if row is None else _claim_row(tx, run, row)
 
     def lock_held(self, tx: Transaction, job: Job) -> bool:
-        return bool(tx.all(f"SELECT 1 AS found FROM queue WHERE {_HELD_JOB_WHERE}", (*job.name, *job.holder)))
+        return bool(tx.all(f"SELECT 1 AS found FROM queue WHERE {_HELD_JOB_WHERE}", _held_values(job)))
 
     def complete(self, tx: Transaction, job: Job) -> bool:
-        return bool(tx.execute(f"DELETE FROM queue WHERE {_HELD_JOB_WHERE}", (*job.name, *job.holder)))
+        return bool(tx.execute(f"DELETE FROM queue WHERE {_HELD_JOB_WHERE}", _held_values(job)))
 
     def replace(self, tx: Transaction, job: Job, after: WaitingJob) -> bool:
         changed = tx.execute(
@@ -68,7 +70,7 @@ class JobRows:
             f"WHERE {_HELD_JOB_WHERE}",
             (
                 after.put_at.isoformat(), after.due.isoformat(), after.tries, after.reason,
-                *job.name, *job.holder,
+                *_held_values(job),
             ),
         )  # fmt: skip
         return bool(changed)
@@ -135,10 +137,10 @@ def claim_due(
 
 
 def _claim_row(tx: Transaction, run: NodeRun, row: Row) -> Job:
-    claimed = row | {"tries": row["tries"] + 1}
+    claimed = row | {"tries": row["tries"] + 1, "claim": next(_claims)}
     tx.execute(
-        f"UPDATE queue SET node = ?, epoch = ?, tries = ? WHERE {_JOB_WHERE}",
-        (*run, claimed["tries"], row["tenant"], row["kind"], row["key"]),
+        f"UPDATE queue SET node = ?, epoch = ?, claim = ?, tries = ? WHERE {_JOB_WHERE}",
+        (*run, claimed["claim"], claimed["tries"], row["tenant"], row["kind"], row["key"]),
     )
     return job_from_row(claimed, run)
 
@@ -159,6 +161,10 @@ def rebase_due_times(tx: Transaction, now: datetime) -> int:
             (now.isoformat(), (now + wait).isoformat(), row["tenant"], row["kind"], row["key"]),
         )
     return len(rows)
+
+
+def _held_values(job: Job) -> tuple[str | int, ...]:
+    return (*job.name, *job.holder, job.claim)
 
 
 def _placeholders(values: Collection[str]) -> str:

@@ -141,7 +141,8 @@ class Node:
         """Return the node and epoch of this run. Call it each time: after a lost lease the epoch changes.
 
         Raises:
-            HostError: `node.lost`, the lease could not be renewed, and others may have taken over.
+            HostError: `node.lost`, the lease could not be renewed, and others may have taken over; `node.lock`, the
+                lock file of this run could not be made.
         """
         if self.lease_at_risk:
             raise HostError(
@@ -157,13 +158,30 @@ class Node:
         async with self._entering:
             if self._run is None:
                 started_at = self._clock.monotonic()
-                self._run = await self._database.write(self._enter)
+                run = await self._database.write(self._enter)
+                await self._lock_run(run)
+                self._run = run
                 self._on_renewed(started_at)
-                if self._run_locks is not None:
-                    self._run_locks.acquire(self._run.epoch)
                 if self._renewal is None:
                     self._renewal = asyncio.create_task(self._renew_forever(), name="keep the lease of this node")
             return self._run
+
+    async def _lock_run(self, run: NodeRun) -> None:
+        """Lock the file that tells when this run is over. Where nothing else does, there is no run without it."""
+        if self._run_locks is None:
+            return
+        try:
+            self._run_locks.acquire(run.epoch)
+        except OSError as error:
+            if self._database.engine == "postgresql":
+                _log.warning("the lock file of this run could not be made, others wait for its silence: %s", error)
+                return
+            await self._database.write(lambda tx: self._leave(tx, run))
+            raise HostError(
+                f"the lock file of this run could not be made: {error}",
+                code="node.lock",
+                hint="it is in `runs` below the home's state; see that its file system has room and can lock files",
+            ) from error
 
     def _enter(self, tx: Transaction) -> NodeRun:
         run = leases.open_lease(tx, self.name, daemon=self._is_daemon)

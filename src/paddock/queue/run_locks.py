@@ -28,15 +28,21 @@ class RunLocks:
     def acquire(self, epoch: int) -> None:
         """Lock the file of this run until `release` or the end of the process.
 
-        If the file cannot be created, only its heartbeats, or the start of the next daemon, tell that a run is over.
+        Raises:
+            OSError: It could not be made or locked. On PostgreSQL, silence tells that such a run is over; on the
+                embedded engine nothing does, unless it is a daemon and the next one starts.
         """
-        with suppress(OSError):
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            draft = self._folder / f".{epoch}-{os.getpid()}"
-            descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            self._held[epoch] = descriptor
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        draft = self._folder / f".{epoch}-{os.getpid()}"
+        descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             draft.rename(self._file(epoch))  # locked before it is visible, so it never looks dead
+        except OSError:
+            os.close(descriptor)
+            draft.unlink(missing_ok=True)
+            raise
+        self._held[epoch] = descriptor
 
     def is_dead(self, epoch: int) -> bool:
         """Whether this run is certainly over."""

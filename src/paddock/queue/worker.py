@@ -27,7 +27,7 @@ from paddock.store.transaction import Transaction
 MAX_CONCURRENT_JOBS = 16  # at most half for one tenant and kind, see `fair_shares`
 POLL_INTERVAL_S = 5.0  # for jobs that other processes put or released, where no notification came
 DRAIN_TIMEOUT_S = 0.4  # for running jobs at shutdown; a host has three workers, and drains within two seconds
-RELEASE_TIMEOUT_S = 5.0  # for releasing unfinished jobs at shutdown
+RELEASE_TIMEOUT_S = 1.0  # for releasing unfinished jobs at shutdown
 
 _log = logging.getLogger("paddock.queue")
 
@@ -118,7 +118,7 @@ class Worker:
             await self._release(job)
 
     async def release_unfinished(self, jobs: Sequence[Job]) -> None:
-        """Release jobs that were broken off at shutdown, within seconds. The tries do not count."""
+        """Release jobs that were broken off at shutdown, within a second. The tries do not count."""
         try:
             async with asyncio.timeout(RELEASE_TIMEOUT_S if jobs else None):
                 if jobs:

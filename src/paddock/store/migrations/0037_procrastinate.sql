@@ -1,8 +1,9 @@
 -- Durable work on PostgreSQL moves onto procrastinate. Its own schema is created first, as its package brings it (see
 -- migrate.py); here are the jobs that wait, and the view `queue`, so that both engines can be asked in the same words.
 
--- Ours: one job of a name, waiting or running; and who waits for what since when, for fair fetching.
-{if_postgresql} CREATE UNIQUE INDEX paddock_job_names ON procrastinate_jobs ((args ->> 'tenant'), task_name, (args ->> 'key')) WHERE status IN ('todo', 'doing');
+-- Ours: one job of a name, waiting or running, compared as the columns of other tables are, so that joins use the
+-- index; and who waits for what since when, for fair fetching.
+{if_postgresql} CREATE UNIQUE INDEX paddock_job_names ON procrastinate_jobs (((args ->> 'tenant') COLLATE "C"), (task_name::text COLLATE "C"), ((args ->> 'key') COLLATE "C")) WHERE status IN ('todo', 'doing');
 {if_postgresql} CREATE INDEX paddock_jobs_waiting ON procrastinate_jobs (queue_name, (COALESCE(scheduled_at, '-infinity'::timestamptz)), id) WHERE status = 'todo';
 
 -- The name of a queue is a kind and a tenant, as queue/engine_jobs.py makes it.
@@ -18,12 +19,17 @@
 {if_postgresql} DROP TABLE nodes;
 
 {if_postgresql} CREATE VIEW queue AS SELECT
-{if_postgresql}     args ->> 'tenant' AS tenant, task_name::text AS kind, args ->> 'key' AS key, args ->> 'payload' AS payload,
+{if_postgresql}     (args ->> 'tenant') COLLATE "C" AS tenant, task_name::text COLLATE "C" AS kind, (args ->> 'key') COLLATE "C" AS key,
+{if_postgresql}     args ->> 'payload' AS payload,
 {if_postgresql}     args ->> 'put_at' AS put_at, args ->> 'due_at' AS due_at,
 {if_postgresql}     (args ->> 'tries')::bigint + attempts + (status = 'doing')::int AS tries, args ->> 'reason' AS reason,
 {if_postgresql}     CASE WHEN status = 'doing' THEN (SELECT node FROM node_leases WHERE epoch = worker_id) END AS node,
-{if_postgresql}     CASE WHEN status = 'doing' THEN worker_id END AS epoch
+{if_postgresql}     CASE WHEN status = 'doing' THEN worker_id END AS epoch,
+{if_postgresql}     CASE WHEN status = 'doing' THEN id END AS claim
 {if_postgresql} FROM procrastinate_jobs WHERE status IN ('todo', 'doing');
+
+-- A run may claim a job of the same name twice; what it does for the first claim must not count for the second.
+{if_sqlite} ALTER TABLE queue ADD COLUMN claim {bigint};
 
 -- Who is dead is no longer counted in beats of ours: the engine does on PostgreSQL, and the kernel within one home.
 ALTER TABLE node_leases DROP COLUMN beat;
