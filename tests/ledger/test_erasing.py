@@ -107,6 +107,14 @@ def test_whoever_made_a_call_in_anothers_name_is_erased_from_it(database_address
     assert chain.erase("local:root") == 1
 
 
+@pytest.mark.req("B-06", "erasure")
+def test_a_person_is_erased_from_what_was_done_with_their_tokens(database_address: str, tmp_path: Path) -> None:
+    chain = Chain(database_address, tmp_path / "state")
+    chain.add(called(1, "token:ann"), called(2, "token:anna"))
+    assert chain.erase("user:ann") == 1
+    assert chain.verify().verdict == "sound"
+
+
 def test_each_of_those_who_said_yes_together_is_erased_from_the_list_of_them(
     database_address: str, tmp_path: Path
 ) -> None:

@@ -81,7 +81,7 @@ def erase(
 
 
 def principal_aliases(tx: Transaction, tenant: str, principal: str) -> frozenset[str]:
-    """Return the ids by which entries mean a person: their own, and each API key they have or ever had."""
+    """Return the ids by which entries mean a person: their own, their tokens', and each API key they have or had."""
     if not principal.startswith(_PERSON):
         return frozenset({principal})
     rows = _rows_mentioning(tx, open_chain(tx, tenant), principal)
@@ -90,8 +90,9 @@ def principal_aliases(tx: Transaction, tenant: str, principal: str) -> frozenset
         for row in rows
         if row.type == "api_key.created" and _personal_of(row).get("owner") == principal
     }
-    ids.update(key.id for key in list_keys(tx, tenant, principal.removeprefix(_PERSON)))
-    return frozenset({principal, *(f"key:{one}" for one in ids)})
+    name = principal.removeprefix(_PERSON)
+    ids.update(key.id for key in list_keys(tx, tenant, name))
+    return frozenset({principal, f"token:{name}", *(f"key:{one}" for one in ids)})
 
 
 def _rows_naming(tx: Transaction, chain: ChainRows, names: Collection[str]) -> dict[int, SealedEntry]:
