@@ -18,6 +18,7 @@ from paddock.core.errors import PluginError
 from paddock.core.events.system import QueueGivenUp
 from paddock.queue import queue, worker
 from paddock.queue.job import Job
+from paddock.queue.leases import NodeRun
 from paddock.queue.lifespan import open_worker
 from paddock.queue.schedule import RescheduleAt, RetryPolicy
 from paddock.queue.worker import JobType
@@ -362,3 +363,40 @@ async def test_no_more_jobs_are_asked_of_the_engine_than_are_due(yard: Yard, dat
         while not (found := await yard.database.read(lambda tx: tx.all(fetches))):  # noqa: ASYNC110 - rows tell nobody
             await asyncio.sleep(0.01)
     assert found == [{"calls": 1}]
+
+
+@pytest.mark.parametrize("database_address", ["postgresql"], indirect=True)
+async def test_a_job_that_nobody_can_understand_keeps_no_other_from_being_done(
+    yard: Yard, database_address: str
+) -> None:
+    node, postman = yard.node("node_a"), Postman()
+    await yard.put("broken", "good")
+    with psycopg.connect(database_address, autocommit=True) as server:
+        server.execute("UPDATE procrastinate_jobs SET args = args - 'payload' WHERE args ->> 'key' = 'broken'")
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node):
+        await postman.saw(1)
+        await until(yard, lambda rows: [row["key"] for row in rows] == ["broken"])
+
+    assert postman.seen == ["good"]
+
+
+async def test_a_worker_that_failed_starts_again(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "POLL_INTERVAL_S", 0.05)
+    node, postman = yard.node("node_a"), Postman()
+    failed = False
+
+    async def fails_once() -> NodeRun:
+        nonlocal failed
+        if not failed:
+            failed = True
+            raise ZeroDivisionError
+        return await enter()
+
+    enter = node.current_run
+    monkeypatch.setattr(node, "current_run", fails_once)
+    await yard.put("letter")
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node):
+        await postman.saw(1)
+        await until_left(yard, 0)
+
+    assert failed

@@ -63,7 +63,7 @@ SELECT tenant, task_name AS kind,
     SELECT count(*) FROM (
         SELECT 1 FROM procrastinate_jobs AS jobs WHERE status = 'todo' AND jobs.queue_name = first.queue_name
                AND COALESCE(scheduled_at, '-infinity'::timestamptz) <= now() LIMIT %(slots)s) AS counted) AS due_count
-FROM first WHERE task_name = ANY(%(kinds)s) ORDER BY id
+FROM first WHERE task_name = ANY(%(kinds)s) AND tenant IS NOT NULL ORDER BY id
 """
 _FETCH = """
 SELECT (job).id, (job).queue_name, (job).task_name, (job).args, (job).attempts
@@ -321,10 +321,15 @@ class _FairJobManager(JobManager):
         if not names:
             return
         for row in await self.connector.execute_query_all_async(_FETCH, names=names, worker_id=run.epoch):
-            facts: dict[str, Any] = row["args"]
-            tries = facts["tries"] + row["attempts"] + 1
-            fetch = Fetch(row["id"], row["attempts"])
-            self._jobs[fetch] = job_from_row(facts | {"kind": row["task_name"], "tries": tries, "claim": fetch.id}, run)
+            fetch, facts = Fetch(row["id"], row["attempts"]), cast("dict[str, Any]", row["args"])
+            try:
+                tries = facts["tries"] + row["attempts"] + 1
+                self._jobs[fetch] = job_from_row(
+                    facts | {"kind": row["task_name"], "tries": tries, "claim": fetch.id}, run
+                )
+            except (KeyError, TypeError, ValueError):
+                _log.exception("job %d cannot be understood, and stays held", fetch.id)
+                continue
             self._fetched.append(
                 engine.Job(
                     id=fetch.id,
