@@ -18,6 +18,7 @@ from paddock.core.errors import PluginError
 from paddock.core.events.system import QueueGivenUp
 from paddock.queue import queue, worker
 from paddock.queue.job import Job
+from paddock.queue.leases import NodeRun
 from paddock.queue.lifespan import open_worker
 from paddock.queue.schedule import RescheduleAt, RetryPolicy
 from paddock.queue.worker import JobType
@@ -344,3 +345,58 @@ async def test_a_job_whose_end_the_server_forgot_when_it_crashed_is_done_again_b
         await until_left(yard, 0)
 
     assert postman.seen == ["another", "letter"]
+
+
+@pytest.mark.parametrize("database_address", ["postgresql"], indirect=True)
+async def test_no_more_jobs_are_asked_of_the_engine_than_are_due(yard: Yard, database_address: str) -> None:
+    with psycopg.connect(database_address, autocommit=True) as server:
+        server.execute(f"ALTER DATABASE {server.info.dbname} SET track_functions = 'pl'")  # pyright: ignore[reportArgumentType, reportCallIssue]
+    node, postman = yard.node("node_a"), Postman()
+    await yard.put("letter")
+    await yard.put("tomorrow", after=86_400)
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}, at_once=16), node):
+        await postman.saw(1)
+        await until_left(yard, 1)
+
+    fetches = "SELECT calls FROM pg_stat_user_functions WHERE funcname = 'procrastinate_fetch_job_v2' AND calls > 0"
+    async with asyncio.timeout(20):
+        while not (found := await yard.database.read(lambda tx: tx.all(fetches))):  # noqa: ASYNC110 - rows tell nobody
+            await asyncio.sleep(0.01)
+    assert found == [{"calls": 1}]
+
+
+@pytest.mark.parametrize("database_address", ["postgresql"], indirect=True)
+async def test_a_job_that_nobody_can_understand_keeps_no_other_from_being_done(
+    yard: Yard, database_address: str
+) -> None:
+    node, postman = yard.node("node_a"), Postman()
+    await yard.put("broken", "good")
+    with psycopg.connect(database_address, autocommit=True) as server:
+        server.execute("UPDATE procrastinate_jobs SET args = args - 'payload' WHERE args ->> 'key' = 'broken'")
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node):
+        await postman.saw(1)
+        await until(yard, lambda rows: [row["key"] for row in rows] == ["broken"])
+
+    assert postman.seen == ["good"]
+
+
+async def test_a_worker_that_failed_starts_again(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "POLL_INTERVAL_S", 0.05)
+    node, postman = yard.node("node_a"), Postman()
+    failed = False
+
+    async def fails_once() -> NodeRun:
+        nonlocal failed
+        if not failed:
+            failed = True
+            raise ZeroDivisionError
+        return await enter()
+
+    enter = node.current_run
+    monkeypatch.setattr(node, "current_run", fails_once)
+    await yard.put("letter")
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node):
+        await postman.saw(1)
+        await until_left(yard, 0)
+
+    assert failed

@@ -44,7 +44,8 @@ _NOTICE: engine.Notification = {"type": "job_inserted", "job_id": 0}
 logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it has something to say of every job
 _log = logging.getLogger("paddock.queue")
 
-# Who waits: of each queue its first job, by an index of ours, with one step for each queue.
+# Who waits: of each queue its first job, by an index of ours, with one step for each queue; and how many of it are due,
+# as far as there are slots for them. Each fetch that finds nothing would cost as much as one that does.
 _WAITING = """
 WITH RECURSIVE first AS (
     (SELECT queue_name, COALESCE(scheduled_at, '-infinity'::timestamptz) AS due, id, task_name,
@@ -57,8 +58,12 @@ WITH RECURSIVE first AS (
         FROM procrastinate_jobs WHERE status = 'todo' AND procrastinate_jobs.queue_name > first.queue_name
         ORDER BY queue_name, COALESCE(scheduled_at, '-infinity'::timestamptz), id LIMIT 1) AS later
 )
-SELECT tenant, task_name AS kind, CASE WHEN due > now() THEN extract(epoch FROM due - now())::float ELSE 0 END AS wait_s
-FROM first WHERE task_name = ANY(%(kinds)s) ORDER BY id
+SELECT tenant, task_name AS kind,
+       CASE WHEN due > now() THEN extract(epoch FROM due - now())::float ELSE 0 END AS wait_s, (
+    SELECT count(*) FROM (
+        SELECT 1 FROM procrastinate_jobs AS jobs WHERE status = 'todo' AND jobs.queue_name = first.queue_name
+               AND COALESCE(scheduled_at, '-infinity'::timestamptz) <= now() LIMIT %(slots)s) AS counted) AS due_count
+FROM first WHERE task_name = ANY(%(kinds)s) AND tenant IS NOT NULL ORDER BY id
 """
 _FETCH = """
 SELECT (job).id, (job).queue_name, (job).task_name, (job).args, (job).attempts
@@ -305,21 +310,26 @@ class _FairJobManager(JobManager):
             except BaseException:
                 self._lost_answer = True
                 raise
-        rows = await self.connector.execute_query_all_async(_WAITING, kinds=kinds)
+        rows = await self.connector.execute_query_all_async(_WAITING, kinds=kinds, slots=self._worker.max_jobs)
         self._last_warning = ""
-        due = [Claimant(row["tenant"], row["kind"]) for row in rows if not row["wait_s"]]
+        due = {Claimant(row["tenant"], row["kind"]): row["due_count"] for row in rows if row["due_count"]}
         self._more_are_due = bool(due)
-        self._wake_in(min((row["wait_s"] for row in rows if row["wait_s"]), default=None))
+        self._wake_in(min((row["wait_s"] for row in rows if not row["due_count"]), default=None))
         slots, held = self._worker.max_jobs, Counter(job.claimant for job in self._jobs.values())
-        shares = fair_shares(dict.fromkeys(due, slots), held, slots)
+        shares = fair_shares(due, held, slots)
         names = [queue_name(claimant) for claimant, share in shares.items() for _ in range(share)]
         if not names:
             return
         for row in await self.connector.execute_query_all_async(_FETCH, names=names, worker_id=run.epoch):
-            facts: dict[str, Any] = row["args"]
-            tries = facts["tries"] + row["attempts"] + 1
-            fetch = Fetch(row["id"], row["attempts"])
-            self._jobs[fetch] = job_from_row(facts | {"kind": row["task_name"], "tries": tries, "claim": fetch.id}, run)
+            fetch, facts = Fetch(row["id"], row["attempts"]), cast("dict[str, Any]", row["args"])
+            try:
+                tries = facts["tries"] + row["attempts"] + 1
+                self._jobs[fetch] = job_from_row(
+                    facts | {"kind": row["task_name"], "tries": tries, "claim": fetch.id}, run
+                )
+            except (KeyError, TypeError, ValueError):
+                _log.exception("job %d cannot be understood, and stays held", fetch.id)
+                continue
             self._fetched.append(
                 engine.Job(
                     id=fetch.id,

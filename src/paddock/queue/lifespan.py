@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from paddock.queue import worker as workers
 from paddock.queue.node import Node
 from paddock.queue.row_worker import run_row_worker
 from paddock.queue.worker import Worker
+
+_log = logging.getLogger("paddock.queue")
 
 
 @asynccontextmanager
@@ -18,9 +22,19 @@ async def open_worker(worker: Worker, node: Node) -> AsyncGenerator[Worker, None
     if worker.database.engine == "postgresql":
         from paddock.queue.engine_worker import run_engine_worker as run  # lazily: it imports procrastinate
     node.subscribe(after_lease_ended=worker.wake)
-    task = asyncio.create_task(run(worker), name="do what is due")
+    task = asyncio.create_task(_run_forever(run, worker), name="do what is due")
     try:
         yield worker
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def _run_forever(run: Callable[[Worker], Awaitable[None]], worker: Worker) -> None:
+    while True:
+        try:
+            await run(worker)
+            _log.error("the worker ended; it starts again")
+        except Exception:  # whatever it was, jobs must not wait until the daemon is restarted
+            _log.exception("the worker failed; it starts again")
+        await asyncio.sleep(workers.POLL_INTERVAL_S)
