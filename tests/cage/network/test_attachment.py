@@ -31,8 +31,10 @@ async def test_what_was_connected_before_the_plugin_ended_is_still_taken() -> No
     heard: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.set_result(await reader.read())
-        writer.close()
+        try:
+            heard.set_result(await reader.read())
+        finally:
+            writer.close()
 
     world, told = PlayedWorld(), Told()
     server = await asyncio.start_server(listen, "127.0.0.1", 0)

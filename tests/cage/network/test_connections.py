@@ -24,10 +24,11 @@ async def parrot(yard: Yard, *ports: int, at: str = PUBLIC) -> AsyncGenerator[in
     """A server of the outside world that says what it heard. Gives its real port on this machine's loopback."""
 
     async def repeat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"heard " + await reader.read())
-        await writer.drain()
-        writer.close()
-        await writer.wait_closed()
+        try:
+            writer.write(b"heard " + await reader.read())
+            await writer.drain()
+        finally:
+            writer.close()
 
     server = await asyncio.start_server(repeat, "127.0.0.1", 0)
     real: int = server.sockets[0].getsockname()[1]

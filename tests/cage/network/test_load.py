@@ -39,9 +39,11 @@ async def outside(
 
 
 async def parrot(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"heard " + await reader.read())
-    await writer.drain()
-    writer.close()
+    try:
+        writer.write(b"heard " + await reader.read())
+        await writer.drain()
+    finally:
+        writer.close()
 
 
 async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,7 +52,8 @@ async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
             pass
     except ConnectionError:
         pass
-    writer.close()
+    finally:
+        writer.close()
 
 
 def sockets() -> int:

@@ -73,9 +73,11 @@ async def echoing() -> AsyncGenerator[int, None]:
     """A server on loopback that repeats each line."""
 
     async def repeat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async for line in reader:
-            writer.write(line)
-        writer.close()
+        try:
+            async for line in reader:
+                writer.write(line)
+        finally:
+            writer.close()
 
     server = await asyncio.start_server(repeat, "127.0.0.1", 0)
     try:
